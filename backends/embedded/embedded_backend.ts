@@ -1,0 +1,161 @@
+/**
+ * The backend port over a store inside this process.
+ *
+ * @module
+ */
+
+import type {
+  AppendOutcome,
+  AppendRequest,
+  Backend,
+  BackendStats,
+  Chain,
+  KeyRange,
+  LogHead,
+  PositionRange,
+  ReadPoint,
+  SavedState,
+  StoredEvent,
+  ThreadRange,
+  ThreadRecord,
+  VersionRange,
+} from "../../log/backend.ts";
+import type { ThreadPath } from "../../log/ids.ts";
+import type { Position } from "../../log/position.ts";
+import type { EventStore } from "./event_store.ts";
+import { chainOf, type Cut, cutAt, eventAt, historyOf, listEntries, newestOf, recordAt } from "./lineage.ts";
+import { appendRequest, purgeSome } from "./sequencer.ts";
+
+/** How many erased events one purge step removes: a few milliseconds on the caller's thread. */
+const PURGE_STEP = 1000;
+
+/** Shared by the memory and the SQLite backend. */
+export abstract class EmbeddedBackend implements Backend {
+  abstract readonly kind: string;
+  abstract readonly readOnly: boolean;
+  abstract readonly codecId: string;
+  protected abstract readonly store: EventStore;
+  protected readonly now: () => number;
+
+  constructor(now: () => number) {
+    this.now = now;
+  }
+
+  /** Runs `work`, which adds about `bytes`, in one transaction; resolves when it is as durable as was asked. */
+  protected abstract write<T>(work: () => T, bytes: number): Promise<T>;
+  /** Runs a read; where errors of the engine become the library's. */
+  protected abstract query<T>(work: () => T): Promise<T>;
+
+  abstract changed(): boolean;
+  abstract head(): Promise<LogHead>;
+  abstract stats(): Promise<BackendStats>;
+  abstract integrity(): Promise<readonly string[]>;
+  abstract backup(target: string): Promise<void>;
+  abstract close(): Promise<void>;
+
+  append(requests: readonly AppendRequest[]): Promise<readonly AppendOutcome[]> {
+    return this.write(() => {
+      const now = this.now();
+      return requests.map((request) => appendRequest(this.store, request, now));
+    }, bytesOf(requests));
+  }
+
+  purge(): Promise<boolean> {
+    if (this.store.nextToPurge() === undefined) return Promise.resolve(false);
+    return this.write(() => purgeSome(this.store, PURGE_STEP), 0);
+  }
+
+  thread(path: ThreadPath, at: ReadPoint): Promise<ThreadRecord | undefined> {
+    return this.query(() => {
+      const node = this.store.node(path);
+      if (node === undefined) return undefined;
+      if ("position" in at) return recordAt(this.store, node, at.position);
+      const cut = cutAt(this.store, node, at);
+      if (cut === undefined) return undefined;
+      const { version, position, latest, time } = eventAt(this.store, cut);
+      return { ...recordAt(this.store, node, node.position)!, version, position, latest, time };
+    });
+  }
+
+  threads(range: ThreadRange): Promise<readonly ThreadRecord[]> {
+    return this.query(() => {
+      const records: ThreadRecord[] = [];
+      let after: string | undefined = range.after;
+      while (records.length < range.limit) {
+        const nodes = this.store.nodes(range.prefix, after, Math.min(range.limit, 256));
+        for (const node of nodes) {
+          const record = recordAt(this.store, node, range.at);
+          // A thread that is nothing but a tombstone is not listed.
+          if (record !== undefined && record.version > record.erased + (record.erased > 0 ? 1 : 0)) {
+            records.push(record);
+            if (records.length === range.limit) break;
+          }
+        }
+        if (nodes.length === 0) break;
+        after = nodes.at(-1)!.path;
+      }
+      return records;
+    });
+  }
+
+  entry(path: ThreadPath, key: string, at: ReadPoint): Promise<Chain> {
+    return this.#atCut(path, at, (cut) => chainOf(this.store, newestOf(this.store, cut, key)));
+  }
+
+  latest(path: ThreadPath, at: ReadPoint): Promise<Chain> {
+    return this.#atCut(path, at, (cut) => {
+      const { latest } = eventAt(this.store, cut);
+      return latest === 0 ? [] : chainOf(this.store, this.store.event(latest));
+    });
+  }
+
+  entries(path: ThreadPath, at: ReadPoint, range: KeyRange): Promise<readonly Chain[]> {
+    return this.#atCut(path, at, (cut) => listEntries(this.store, cut, range));
+  }
+
+  history(path: ThreadPath, range: VersionRange): Promise<readonly StoredEvent[]> {
+    return this.query(() => {
+      const node = this.store.node(path);
+      return node === undefined ? [] : historyOf(this.store, node, range);
+    });
+  }
+
+  read(range: PositionRange): Promise<readonly StoredEvent[]> {
+    return this.query(() => this.store.scan(range.after, range.to, range.limit));
+  }
+
+  byId(path: ThreadPath, id: string): Promise<StoredEvent | undefined> {
+    return this.query(() => {
+      const node = this.store.node(path);
+      return node && this.store.byId(node.id, id);
+    });
+  }
+
+  positionAt(time: number, to: Position): Promise<Position> {
+    return this.query(() => this.store.positionAt(time, to));
+  }
+
+  loadState(name: string): Promise<SavedState | undefined> {
+    return this.query(() => this.store.loadState(name));
+  }
+
+  saveState(name: string, saved: SavedState): Promise<void> {
+    return this.write(() => this.store.saveState(name, saved), saved.state.length);
+  }
+
+  #atCut<T>(path: ThreadPath, at: ReadPoint, read: (cut: Cut) => readonly T[]): Promise<readonly T[]> {
+    return this.query(() => {
+      const node = this.store.node(path);
+      const cut = node && cutAt(this.store, node, at);
+      return cut === undefined ? [] : read(cut);
+    });
+  }
+}
+
+function bytesOf(requests: readonly AppendRequest[]): number {
+  let bytes = 0;
+  for (const { events } of requests) {
+    for (const event of events) bytes += (event.value?.length ?? 0) + (event.state?.length ?? 0);
+  }
+  return bytes;
+}

@@ -1,0 +1,104 @@
+/**
+ * What a store inside this process must offer: rows and seeks, all synchronous, so that a transaction is one
+ * uninterrupted piece of code. Everything about forks, restores, erasures and order stands above it, once.
+ *
+ * @module
+ */
+
+import type { EventInput, LogHead, Placement, SavedState, StoredEvent } from "../../log/backend.ts";
+import type { ThreadPath } from "../../log/ids.ts";
+import type { Position, Version } from "../../log/position.ts";
+
+/** A thread as the store keeps it. The store owns it and keeps its head up to date. */
+export interface ThreadNode {
+  readonly id: number;
+  readonly path: ThreadPath;
+  /** The position of its own first event. */
+  readonly created: Position;
+  /** The owner of the newest event that it inherits. */
+  readonly parent: { readonly id: number; readonly version: Version } | undefined;
+  version: Version;
+  position: Position;
+  time: number;
+  latest: Position;
+  link: Uint8Array;
+  /** The last version that was erased, and the position of the tombstone; 0 if none. */
+  erased: Version;
+  tombstone: Position;
+}
+
+/** From `position` on, a thread's state continues from what another (or itself) had at an earlier position. */
+export interface Base {
+  /** The thread whose state begins anew. */
+  readonly thread: number;
+  readonly position: Position;
+  /** Where it continues from; thread 0 is the empty state. */
+  readonly origin: { readonly thread: number; readonly position: Position };
+}
+
+/** A key and the position of its newest event in a stretch. */
+export interface KeyPosition {
+  readonly key: string;
+  readonly position: Position;
+}
+
+/** Events of one thread in (low, high]. */
+export interface Stretch {
+  readonly thread: number;
+  readonly low: Position;
+  readonly high: Position;
+}
+
+/** A page of keys. `next` is where to go on; undefined at the end. */
+export interface KeyPage {
+  readonly found: readonly KeyPosition[];
+  readonly next: string | undefined;
+}
+
+/** Rows and seeks. Each read is one seek or one bounded scan. */
+export interface EventStore {
+  readonly engine: string;
+  head(): LogHead;
+
+  node(path: ThreadPath): ThreadNode | undefined;
+  nodeById(id: number): ThreadNode;
+  /** Nodes in path order, behind `after`, below `prefix`. */
+  nodes(prefix: string, after: string | undefined, limit: number): readonly ThreadNode[];
+
+  event(position: Position): StoredEvent | undefined;
+  /** The position of a thread's own event; undefined if it has no such version. */
+  positionOf(thread: number, version: Version): Position | undefined;
+  newest(stretch: Stretch, key: string): StoredEvent | undefined;
+  keys(
+    stretch: Stretch,
+    prefix: string,
+    after: string | undefined,
+    limit: number,
+    reverse: boolean,
+  ): KeyPage;
+  own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly StoredEvent[];
+  scan(after: Position, to: Position, limit: number): readonly StoredEvent[];
+  byId(thread: number, id: string): StoredEvent | undefined;
+  positionAt(time: number, to: Position): Position;
+  baseBefore(thread: number, position: Position): Base | undefined;
+  /** The bases of other threads that continue from this one. */
+  basesOn(thread: number): readonly Base[];
+
+  createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"]): ThreadNode;
+  /** Adds an event at the end and moves the node's head. */
+  insert(node: ThreadNode, event: EventInput, placement: Placement): void;
+  insertBase(base: Base): void;
+  /** Records a tombstone and that the node's erased events are to be removed; drops saved states. */
+  erase(node: ThreadNode, through: Version, tombstone: Position): void;
+  /** A node whose erased events may still be there. */
+  nextToPurge(): ThreadNode | undefined;
+  requestPurge(node: ThreadNode): void;
+  /** Removes up to `limit` events of the node in (low, high) and their bases; how many were removed. */
+  remove(node: ThreadNode, low: Position, high: Position, limit: number): number;
+  purged(node: ThreadNode): void;
+
+  loadState(name: string): SavedState | undefined;
+  /** Keeps a state, unless a tombstone came after its position. */
+  saveState(name: string, saved: SavedState): void;
+  counts(): { readonly threads: number; readonly events: number; readonly erased: number };
+}

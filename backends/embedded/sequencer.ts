@@ -1,0 +1,155 @@
+/**
+ * The single serialized writer's inner part: checks requests, gives events their places, and removes what was erased.
+ * Called inside a transaction of the store; no step waits.
+ *
+ * @module
+ */
+
+import type { AppendOutcome, AppendRequest, EventInput, StoredEvent } from "../../log/backend.ts";
+import { FIRST_LINK, linkOf } from "../../log/digest.ts";
+import type { Position } from "../../log/position.ts";
+import type { EventStore, ThreadNode } from "./event_store.ts";
+import { type Cut, eventAt, newestOf, ownerOf } from "./lineage.ts";
+
+/** Appends one request, or refuses it whole. */
+export function appendRequest(store: EventStore, request: AppendRequest, now: number): AppendOutcome {
+  const refusal = findDuplicates(store, request.events) ?? findConflict(store, request) ??
+    findMissingOrigin(store, request.events);
+  if (refusal !== undefined) return refusal;
+  const head = store.head();
+  const time = Math.max(now, head.time);
+  let position = head.position;
+  return {
+    kind: "appended",
+    placements: request.events.map((event) => place(store, event, ++position, time)),
+  };
+}
+
+function findDuplicates(store: EventStore, events: readonly EventInput[]): AppendOutcome | undefined {
+  let found: (StoredEvent | undefined)[] | undefined;
+  events.forEach((event, index) => {
+    if (event.id === undefined) return;
+    const node = store.node(event.path);
+    const earlier = node && store.byId(node.id, event.id);
+    if (earlier !== undefined) (found ??= new Array(events.length).fill(undefined))[index] = earlier;
+  });
+  return found && { kind: "duplicate", found };
+}
+
+function findConflict(store: EventStore, request: AppendRequest): AppendOutcome | undefined {
+  for (const { path, version } of request.expects) {
+    const actual = store.node(path)?.version ?? 0;
+    if (actual !== version) return { kind: "conflict", path, expected: version, actual };
+  }
+  return undefined;
+}
+
+function findMissingOrigin(store: EventStore, events: readonly EventInput[]): AppendOutcome | undefined {
+  for (const { origin } of events) {
+    if (origin === undefined) continue;
+    const node = store.node(origin.path);
+    const erased = node !== undefined && origin.version > 0 && origin.version <= node.erased;
+    if (node === undefined || erased || origin.version > node.version) {
+      return { kind: "no_origin", path: origin.path, version: origin.version, erased };
+    }
+  }
+  return undefined;
+}
+
+function place(store: EventStore, event: EventInput, position: Position, time: number) {
+  const origin = originOf(store, event.origin);
+  const node = store.node(event.path) ?? createNode(store, event, position, origin);
+  const version = node.version + 1;
+  const latest = latestAfter(store, node, event, position, origin);
+  // A tombstone begins a chain of its own: what came before it can't be held against anything any more.
+  const previous = event.type === "erase" ? FIRST_LINK : node.link;
+  const placement = { position, version, time, latest, link: linkOf(previous, event.digest, position, version, time) };
+  store.insert(node, event, placement);
+  if (event.type === "fork" || event.type === "restore") {
+    store.insertBase({ thread: node.id, position, origin: origin ?? { thread: 0, position: 0 } });
+  } else if (event.type === "erase") {
+    store.insertBase({ thread: node.id, position, origin: { thread: 0, position: 0 } });
+    store.erase(node, version - 1, position);
+    requestAncestorPurges(store, node);
+  }
+  return placement;
+}
+
+/** The event that a fork or restore continues from; undefined for version 0, the empty state. */
+function originOf(store: EventStore, origin: EventInput["origin"]): Cut | undefined {
+  return origin === undefined || origin.version === 0
+    ? undefined
+    : ownerOf(store, store.node(origin.path)!, origin.version);
+}
+
+function createNode(store: EventStore, event: EventInput, created: Position, origin: Cut | undefined): ThreadNode {
+  if (event.type !== "fork" || origin === undefined) return store.createNode(event.path, created, undefined);
+  const inherited = store.event(origin.position)!;
+  const node = store.createNode(event.path, created, { id: origin.thread, version: inherited.version });
+  node.version = inherited.version;
+  node.link = inherited.link;
+  return node;
+}
+
+function latestAfter(
+  store: EventStore,
+  node: ThreadNode,
+  event: EventInput,
+  position: Position,
+  origin: Cut | undefined,
+): Position {
+  switch (event.type) {
+    case "set":
+    case "patch":
+      return position;
+    case "erase":
+      return 0;
+    case "fork":
+    case "restore":
+      return origin === undefined ? 0 : store.event(origin.position)!.latest;
+    case "delete":
+      return latestWithout(store, node, event.key!);
+    default:
+      return node.latest;
+  }
+}
+
+/** The newest entry that is left once a key is deleted: back along the latest-pointers to one that is still current. */
+function latestWithout(store: EventStore, node: ThreadNode, deleted: string): Position {
+  const cut = { thread: node.id, position: node.position };
+  for (let position = node.latest; position !== 0;) {
+    const entry = store.event(position)!;
+    if (entry.key !== deleted && newestOf(store, cut, entry.key!)?.position === position) return position;
+    const owner = store.node(entry.path)!;
+    const before = entry.version === 1 ? undefined : ownerOf(store, owner, entry.version - 1);
+    position = before === undefined ? 0 : eventAt(store, before).latest;
+  }
+  return 0;
+}
+
+/** An erased ancestor keeps only what its forks share: with one fork less it may keep less. */
+function requestAncestorPurges(store: EventStore, node: ThreadNode): void {
+  for (let owner = node; owner.parent !== undefined;) {
+    owner = store.nodeById(owner.parent.id);
+    if (owner.erased > 0) store.requestPurge(owner);
+  }
+}
+
+/** Removes up to `limit` erased events; true while there may be more. */
+export function purgeSome(store: EventStore, limit: number): boolean {
+  const node = store.nextToPurge();
+  if (node === undefined) return false;
+  if (store.remove(node, sharedThrough(store, node), node.tombstone, limit) < limit) store.purged(node);
+  return true;
+}
+
+/** The last position of a thread that a living fork (or a fork of a fork) still shares; 0 if none. */
+function sharedThrough(store: EventStore, node: ThreadNode): Position {
+  let shared = 0;
+  for (const base of store.basesOn(node.id)) {
+    if (base.thread === node.id || base.origin.position <= shared) continue;
+    const heir = store.nodeById(base.thread);
+    if (base.position >= heir.tombstone || base.position <= sharedThrough(store, heir)) shared = base.origin.position;
+  }
+  return shared;
+}

@@ -1,0 +1,70 @@
+/**
+ * Keeps the write-ahead log short without stopping the event loop.
+ *
+ * A checkpoint copies pages from the WAL into the database and syncs both; it may take tens of milliseconds. So it runs
+ * on a thread of its own. A first pass runs beside the writer and copies nearly everything. While commits go on it can
+ * never finish, and a WAL that is never finished never starts anew: so the writer holds its next commit for a second
+ * pass over the few pages that are left.
+ *
+ * @module
+ */
+
+import type { Connection } from "./driver.ts";
+import type { SideWorker } from "./side_worker.ts";
+
+const PAGE = 4096;
+/** A checkpoint is due once about this many pages have been written. */
+const DUE_PAGES = 1000;
+/** Pages that a commit touches beside its values: the tail of the table and of its indexes. */
+const COMMIT_PAGES = 4;
+
+/** Decides when to checkpoint, and does. */
+export class Checkpointer {
+  readonly #connection: Connection;
+  readonly #worker: SideWorker;
+  #pages = 0;
+  #running: Promise<void> | undefined;
+  #finish = false;
+
+  constructor(connection: Connection, worker: SideWorker) {
+    this.#connection = connection;
+    this.#worker = worker;
+  }
+
+  /** Called after each commit with the bytes of its values. */
+  committed(bytes: number): void {
+    this.#pages += COMMIT_PAGES + Math.ceil(bytes / PAGE);
+    if (this.#pages < DUE_PAGES || this.#running !== undefined || this.#finish) return;
+    this.#pages = 0;
+    this.#running = this.#pass().then(() => {
+      this.#finish = true;
+      this.#running = undefined;
+    });
+  }
+
+  /** Called before each commit. Resolves at once unless a second pass is due. */
+  turn(): Promise<void> | undefined {
+    if (!this.#finish) return undefined;
+    this.#finish = false;
+    return this.#pass();
+  }
+
+  /** Resolves when nothing is running. */
+  async settle(): Promise<void> {
+    await this.#running;
+  }
+
+  async #pass(): Promise<void> {
+    const sql = "PRAGMA wal_checkpoint(PASSIVE)";
+    try {
+      await this.#worker.run(sql);
+    } catch {
+      // No thread to be had: better a short stop than a WAL without bound. A failure here loses nothing.
+      try {
+        this.#connection.exec(sql);
+      } catch {
+        // The next one will try again.
+      }
+    }
+  }
+}

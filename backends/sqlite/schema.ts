@@ -1,0 +1,94 @@
+/**
+ * The file's layout, version 1.
+ *
+ * @module
+ */
+
+import { ThreadlogError } from "../../log/errors.ts";
+import type { Connection } from "./driver.ts";
+
+/** "TLOG", in the file's header at byte 68. */
+export const APPLICATION_ID = 0x544c4f47;
+/** In the file's header at byte 60. */
+export const FORMAT_VERSION = 1;
+
+// Names are BLOBs: SQLite orders those by byte, which is code point order, and they may hold U+0000.
+// `type` is an INTEGER for built-in types, a BLOB for the app's own. NULL stands for the usual: schema 1, form 0.
+const SCHEMA = `
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE threads (
+  id INTEGER PRIMARY KEY,
+  path BLOB NOT NULL UNIQUE,
+  created INTEGER NOT NULL,
+  parent INTEGER,
+  parent_version INTEGER,
+  erased INTEGER NOT NULL DEFAULT 0,
+  tombstone INTEGER NOT NULL DEFAULT 0,
+  purge INTEGER
+);
+CREATE INDEX threads_purge ON threads (id) WHERE purge IS NOT NULL;
+CREATE TABLE events (
+  position INTEGER PRIMARY KEY,
+  thread INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  time INTEGER NOT NULL,
+  latest INTEGER NOT NULL,
+  type NOT NULL,
+  key BLOB,
+  id BLOB,
+  schema INTEGER,
+  form INTEGER,
+  base INTEGER,
+  link BLOB NOT NULL,
+  meta BLOB,
+  value BLOB,
+  state BLOB
+);
+CREATE UNIQUE INDEX events_version ON events (thread, version);
+CREATE INDEX events_key ON events (thread, key) WHERE key IS NOT NULL;
+CREATE UNIQUE INDEX events_id ON events (thread, id) WHERE id IS NOT NULL;
+CREATE TABLE bases (
+  thread INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  origin_thread INTEGER NOT NULL,
+  origin_position INTEGER NOT NULL,
+  PRIMARY KEY (thread, position)
+) WITHOUT ROWID;
+CREATE INDEX bases_origin ON bases (origin_thread) WHERE origin_thread > 0;
+CREATE TABLE projections (name BLOB PRIMARY KEY, version INTEGER NOT NULL, position INTEGER NOT NULL, state BLOB NOT NULL);
+`;
+
+function pragma(connection: Connection, name: string): number {
+  return Object.values(connection.prepare(`PRAGMA ${name}`).get()!)[0] as number;
+}
+
+/** Whether the file is empty, a log, or refused: another application's, or a newer format. Changes nothing. */
+export function inspect(connection: Connection, path: string): "empty" | "log" {
+  const application = pragma(connection, "application_id");
+  const version = pragma(connection, "user_version");
+  const tables = connection.prepare("SELECT count(*) AS n FROM sqlite_schema").get()!.n as number;
+  if (application === 0 && version === 0 && tables === 0) return "empty";
+  if (application !== APPLICATION_ID) {
+    throw new ThreadlogError("not_a_log", "The file is a database of another application", {
+      place: path,
+      remedy: "Name a file that Threadlog wrote, or one that does not exist yet; this one was not changed.",
+    });
+  }
+  if (version > FORMAT_VERSION) {
+    throw new ThreadlogError("newer_format", `The file has format ${version}; this release knows ${FORMAT_VERSION}`, {
+      place: path,
+      remedy: "Upgrade threadlog; the file was not changed.",
+    });
+  }
+  return "log";
+}
+
+/** Creates the tables. Runs inside a transaction. */
+export function createSchema(connection: Connection, codecId: string): void {
+  connection.exec(SCHEMA);
+  connection.prepare("INSERT INTO meta (name, value) VALUES ('codec', ?), ('erased', 0), ('last_tombstone', 0)").run(
+    codecId,
+  );
+  connection.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+  connection.exec(`PRAGMA user_version = ${FORMAT_VERSION}`);
+}

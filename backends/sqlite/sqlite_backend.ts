@@ -1,0 +1,424 @@
+/**
+ * The backend behind `openLog("agent.db")`: one SQLite file in WAL mode, which several processes may share.
+ *
+ * @module
+ */
+
+import { existsSync } from "node:fs";
+import { open as openFile, rename, rm } from "node:fs/promises";
+import { stat } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import process from "node:process";
+import { setImmediate } from "node:timers";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { BackendStats, LogHead } from "../../log/backend.ts";
+import { OutcomeUnknownError, ThreadlogError } from "../../log/errors.ts";
+import { EmbeddedBackend } from "../embedded/embedded_backend.ts";
+import { Checkpointer } from "./checkpointer.ts";
+import {
+  connect,
+  type Connection,
+  defaultDriver,
+  type DriverName,
+  resultCode,
+  Sqlite,
+  storageError,
+} from "./driver.ts";
+import type { Statement } from "./driver.ts";
+import { type FilesystemProbe, probeFilesystem, refuseNetworkFilesystem } from "./filesystem.ts";
+import { createSchema, inspect } from "./schema.ts";
+import { SideWorker } from "./side_worker.ts";
+import { SqliteStore } from "./sqlite_store.ts";
+import { WalSync } from "./wal_sync.ts";
+
+/** How a file is opened. */
+export interface SqliteOptions {
+  readonly codecId: string;
+  readonly now: () => number;
+  /** "full" survives power loss; "normal" survives the death of the process. */
+  readonly durability: "full" | "normal";
+  readonly readOnly: boolean;
+  /** How long to wait for another process's transaction. */
+  readonly busyTimeoutMs: number;
+  readonly allowNetworkFilesystem: boolean;
+  /** The SQLite to use; the runtime's own by default. */
+  readonly driver?: DriverName | undefined;
+  /** For tests: what to believe of the file system. */
+  readonly probe?: FilesystemProbe | undefined;
+}
+
+/** SQLite blocks the event loop while it waits for a lock; beyond this the wait is a timer's. */
+const BLOCKING_WAIT_MS = 2;
+/** The first release without the WAL-reset bug (https://sqlite.org/wal.html#walresetbug). */
+const SAFE_SQLITE = [3, 51, 3];
+
+/** Events in a SQLite file. */
+export class SqliteBackend extends EmbeddedBackend {
+  readonly kind = "sqlite";
+  readonly readOnly: boolean;
+  readonly codecId: string;
+  protected readonly store: SqliteStore;
+  readonly #path: string;
+  readonly #options: SqliteOptions;
+  readonly #connection: Connection;
+  readonly #begin: Statement;
+  readonly #commit: Statement;
+  readonly #dataVersion: Statement;
+  readonly #sync: WalSync;
+  readonly #worker: SideWorker;
+  readonly #checkpointer: Checkpointer;
+  /** SQLite's counter of others' commits: as of the store's memory, and as of the last head that was told. */
+  #storeVersion: number;
+  #headVersion: number;
+  #lookedThisTurn = false;
+  #erasedInWal = false;
+  #failure: unknown;
+  #closed = false;
+
+  private constructor(connection: Connection, path: string, options: SqliteOptions) {
+    super(options.now);
+    this.#connection = connection;
+    this.#path = path;
+    this.#options = options;
+    this.readOnly = options.readOnly;
+    this.store = new SqliteStore(connection);
+    this.codecId = connection.prepare("SELECT value FROM meta WHERE name = 'codec'").get()!.value as string;
+    this.#begin = connection.prepare("BEGIN IMMEDIATE");
+    this.#commit = connection.prepare("COMMIT");
+    this.#dataVersion = connection.prepare("PRAGMA data_version");
+    this.#storeVersion = this.#headVersion = this.#othersVersion();
+    this.#sync = new WalSync(path);
+    this.#worker = new SideWorker(connection.driver, path);
+    this.#checkpointer = new Checkpointer(connection, this.#worker);
+  }
+
+  /** Opens or creates a file. Flat in its size. */
+  static async open(file: string, options: SqliteOptions): Promise<SqliteBackend> {
+    const path = resolve(file);
+    if (!options.allowNetworkFilesystem) await refuseNetworkFilesystem(path, options.probe ?? probeFilesystem);
+    if (options.readOnly && !existsSync(path)) {
+      throw new ThreadlogError("not_found", "The file does not exist", {
+        place: path,
+        remedy: "A read-only log is never created; check the path.",
+      });
+    }
+    let connection: Connection | undefined;
+    try {
+      connection = options.readOnly ? connectReadOnly(path, options) : await connectWritable(path, options);
+      const backend = new SqliteBackend(connection, path, options);
+      warnOfOldSqlite(backend.store.engine);
+      return backend;
+    } catch (error) {
+      connection?.close();
+      throw storageError(error, "opening it", path);
+    }
+  }
+
+  protected async write<T>(work: () => T, bytes: number): Promise<T> {
+    if (this.readOnly) {
+      throw new ThreadlogError("read_only", "The log is open read-only", { remedy: "Open it without { readOnly }." });
+    }
+    await this.#checkpointer.turn();
+    await this.#beginTransaction();
+    let result: T;
+    try {
+      result = work();
+    } catch (error) {
+      this.#rollback();
+      throw storageError(error, "appending", this.#path);
+    }
+    try {
+      this.#commit.run();
+    } catch (error) {
+      this.#rollback();
+      const full = ((resultCode(error) ?? 0) & 0xff) === Sqlite.full;
+      throw full ? storageError(error, "appending", this.#path) : new OutcomeUnknownError([], error);
+    }
+    this.#checkpointer.committed(bytes);
+    if (this.#options.durability === "full") await this.#makeDurable();
+    return result;
+  }
+
+  protected async query<T>(work: () => T): Promise<T> {
+    for (const deadline = performance.now() + this.#options.busyTimeoutMs;;) {
+      this.#refuseClosed();
+      try {
+        return work();
+      } catch (error) {
+        if (!isBusy(error) || performance.now() > deadline) throw storageError(error, "reading", this.#path);
+      }
+      await sleep(backoff());
+    }
+  }
+
+  changed(): boolean {
+    // Another process can tell us of its append only through an event, which begins a new turn of the event loop. So
+    // one look a turn misses nothing that a reader could know of.
+    if (!this.#lookedThisTurn && !this.#closed) {
+      this.#lookedThisTurn = true;
+      setImmediate(() => this.#lookedThisTurn = false);
+      this.#noticeOthers();
+    }
+    return this.#headVersion !== this.#storeVersion;
+  }
+
+  async head(): Promise<LogHead> {
+    const head = await this.query(() => {
+      this.#noticeOthers();
+      return this.store.head();
+    });
+    const others = this.#headVersion !== this.#storeVersion;
+    this.#headVersion = this.#storeVersion;
+    // What others have committed may not be durable yet; nobody should act on what a power cut could take back.
+    if (others && !this.readOnly && this.#options.durability === "full") await this.#makeDurable();
+    return head;
+  }
+
+  override async purge(): Promise<boolean> {
+    if (await super.purge()) {
+      this.#erasedInWal = true;
+      return true;
+    }
+    if (this.#erasedInWal) {
+      // The WAL still holds what was erased. Other processes' readers may keep it in use: then a later one removes it.
+      const [row] = await this.#worker.run("PRAGMA wal_checkpoint(TRUNCATE)");
+      this.#erasedInWal = row?.busy !== 0;
+    }
+    return false;
+  }
+
+  async stats(): Promise<BackendStats> {
+    const counts = await this.query(() => this.store.counts());
+    const [dataBytes, walBytes] = await Promise.all([sizeOf(this.#path), sizeOf(`${this.#path}-wal`)]);
+    return { engine: this.store.engine, ...counts, dataBytes, walBytes };
+  }
+
+  async integrity(): Promise<readonly string[]> {
+    this.#refuseClosed();
+    try {
+      const rows = await this.#worker.run("PRAGMA integrity_check(10)");
+      return rows.map((row) => String(row.integrity_check)).filter((line) => line !== "ok");
+    } catch (error) {
+      return [(error as Error).message];
+    }
+  }
+
+  async backup(target: string): Promise<void> {
+    this.#refuseClosed();
+    const final = resolve(target);
+    if (existsSync(final)) {
+      throw new ThreadlogError("invalid_argument", "The backup's file exists already", {
+        place: final,
+        remedy: "Name a file that does not exist: a backup never overwrites anything.",
+      });
+    }
+    const partial = `${final}.partial-${process.pid}-${Date.now()}`;
+    try {
+      await this.#worker.run("VACUUM INTO ?", partial);
+      const copy = new SideWorker(this.#connection.driver, partial);
+      const [check] = await copy.run("PRAGMA integrity_check(1)").finally(() => copy.close());
+      if (check?.integrity_check !== "ok") {
+        throw new ThreadlogError("corrupt", "The copy did not pass SQLite's integrity check", {
+          place: final,
+          remedy: "The log itself may be damaged: run verify().",
+        });
+      }
+      await syncFile(partial);
+      await rename(partial, final);
+      await syncFile(dirname(final));
+    } catch (error) {
+      await rm(partial, { force: true });
+      throw storageError(error, "backing it up", final);
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#checkpointer.settle();
+    await this.#worker.close();
+    await this.#sync.close();
+    try {
+      this.#connection.close();
+    } catch (error) {
+      throw storageError(error, "closing it", this.#path);
+    }
+  }
+
+  async #beginTransaction(): Promise<void> {
+    for (const deadline = performance.now() + this.#options.busyTimeoutMs;;) {
+      this.#refuseClosed();
+      if (this.#failure !== undefined) {
+        throw new ThreadlogError("storage", "The log stopped writing after its disk failed", {
+          place: this.#path,
+          remedy: "Close it, look at the disk, and open it again; everything acknowledged is kept.",
+          cause: this.#failure,
+        });
+      }
+      try {
+        this.#begin.run();
+        this.#noticeOthers();
+        return;
+      } catch (error) {
+        if (!isBusy(error) || performance.now() > deadline) throw storageError(error, "appending", this.#path);
+      }
+      await sleep(backoff());
+    }
+  }
+
+  #rollback(): void {
+    this.store.forget();
+    try {
+      this.#connection.exec("ROLLBACK");
+    } catch {
+      // SQLite has rolled back by itself.
+    }
+  }
+
+  async #makeDurable(): Promise<void> {
+    try {
+      await this.#sync.sync();
+    } catch (error) {
+      // The kernel may have dropped the dirty pages: a later sync would succeed without having written them.
+      this.#failure = error;
+      throw new OutcomeUnknownError([], error);
+    }
+  }
+
+  #othersVersion(): number {
+    return this.#dataVersion.get()!.data_version as number;
+  }
+
+  #noticeOthers(): void {
+    const version = this.#othersVersion();
+    if (version === this.#storeVersion) return;
+    this.#storeVersion = version;
+    this.store.forget();
+  }
+
+  #refuseClosed(): void {
+    if (!this.#closed) return;
+    throw new ThreadlogError("closed", "The log is closed", { place: this.#path, remedy: "Open it again." });
+  }
+}
+
+async function connectWritable(path: string, options: SqliteOptions): Promise<Connection> {
+  for (const deadline = performance.now() + options.busyTimeoutMs;;) {
+    const connection = connect(options.driver ?? defaultDriver(), path, { readOnly: false });
+    try {
+      connection.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT_MS}`);
+      // Looked at first, so that a file of somebody else's is left as it is.
+      const found = inspect(connection, path);
+      connection.exec("PRAGMA journal_mode = WAL");
+      if (found === "empty") create(connection, path, options.codecId);
+      configure(connection);
+      return connection;
+    } catch (error) {
+      connection.close();
+      if (!isBusy(error) || performance.now() > deadline) throw error;
+    }
+    await sleep(backoff());
+  }
+}
+
+function create(connection: Connection, path: string, codecId: string): void {
+  // FULL, so that the new file and its WAL have durable names before anything is acknowledged.
+  connection.exec("PRAGMA synchronous = FULL");
+  connection.exec("BEGIN IMMEDIATE");
+  try {
+    // Another process may have been quicker.
+    if (inspect(connection, path) === "empty") createSchema(connection, codecId);
+    connection.exec("COMMIT");
+  } catch (error) {
+    try {
+      connection.exec("ROLLBACK");
+    } catch {
+      // SQLite has rolled back by itself.
+    }
+    throw error;
+  }
+}
+
+function configure(connection: Connection): void {
+  connection.exec("PRAGMA synchronous = NORMAL"); // wal_sync.ts does the rest
+  connection.exec("PRAGMA wal_autocheckpoint = 0"); // checkpointer.ts does it
+  connection.exec("PRAGMA journal_size_limit = 8388608");
+  connection.exec("PRAGMA secure_delete = ON"); // what is erased is overwritten
+  connection.exec("PRAGMA trusted_schema = OFF");
+}
+
+/** A file that may not be written can't be read in WAL mode, unless it is declared not to change. */
+function connectReadOnly(path: string, options: SqliteOptions): Connection {
+  let connection: Connection | undefined;
+  try {
+    connection = connect(options.driver ?? defaultDriver(), path, { readOnly: true });
+    connection.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT_MS}`);
+    if (inspect(connection, path) === "empty") throw emptyFile(path);
+    return connection;
+  } catch (error) {
+    connection?.close();
+    const code = (resultCode(error) ?? 0) & 0xff;
+    // With frames in a WAL, the database alone would be an older state: then the error stands.
+    if ((code !== Sqlite.cantopen && code !== Sqlite.readonly) || existsSync(`${path}-wal`)) throw error;
+  }
+  const url = new URL(`file:${encodeURI(path).replaceAll("?", "%3F").replaceAll("#", "%23")}?immutable=1`);
+  const immutable = connect("node:sqlite", url.href, { readOnly: true });
+  if (inspect(immutable, path) === "empty") throw emptyFile(path);
+  return immutable;
+}
+
+function emptyFile(path: string): ThreadlogError {
+  return new ThreadlogError("not_a_log", "The file is empty", {
+    place: path,
+    remedy: "Open it writable once to make it a log.",
+  });
+}
+
+function isBusy(error: unknown): boolean {
+  const code = (resultCode(error) ?? 0) & 0xff;
+  return code === Sqlite.busy || code === Sqlite.locked;
+}
+
+/** Milliseconds to wait before trying again: random, so that waiting processes don't march in step. */
+function backoff(): number {
+  return 1 + Math.random() * 4;
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch {
+    return 0;
+  }
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await openFile(path, "r");
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+let warned = false;
+
+function warnOfOldSqlite(engine: string): void {
+  const found = /(\d+)\.(\d+)\.(\d+)/.exec(engine)?.slice(1).map(Number);
+  if (warned || found === undefined || !isOlder(found, SAFE_SQLITE)) return;
+  warned = true;
+  process.emitWarning(
+    `${engine} can lose a transaction when several processes checkpoint at once; use a runtime with SQLite 3.51.3 ` +
+      "or later where more than one process writes a log.",
+    { type: "ThreadlogWarning", code: "THREADLOG_OLD_SQLITE" },
+  );
+}
+
+/** Whether one version number precedes another. */
+export function isOlder(version: readonly number[], than: readonly number[]): boolean {
+  for (let i = 0; i < than.length; i++) {
+    const part = version[i] ?? 0;
+    if (part !== than[i]) return part < than[i]!;
+  }
+  return false;
+}

@@ -1,0 +1,463 @@
+/**
+ * Events in the tables of schema.ts. A small, fixed set of statements, prepared once.
+ *
+ * @module
+ */
+
+import { type EventInput, Form, type LogHead, type Placement } from "../../log/backend.ts";
+import type { SavedState, StoredEvent } from "../../log/backend.ts";
+import { ThreadlogError } from "../../log/errors.ts";
+import type { BuiltInType } from "../../log/event.ts";
+import { FIRST_LINK } from "../../log/digest.ts";
+import type { ThreadPath } from "../../log/ids.ts";
+import type { Position, Version } from "../../log/position.ts";
+import type { Base, EventStore, KeyPage, Stretch, ThreadNode } from "../embedded/event_store.ts";
+import type { Connection, Row, SqlValue, Statement } from "./driver.ts";
+
+/** How many threads' heads are remembered: about 300 bytes each. */
+const NODE_CACHE = 20_000;
+
+const TYPE_CODES: readonly BuiltInType[] = ["set", "patch", "delete", "fork", "restore", "erase"];
+
+const utf8 = new TextEncoder();
+const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+// A trailing zero byte: some drivers have bound an empty BLOB as NULL, and it keeps the order.
+function keyBlob(key: string): Uint8Array {
+  return utf8.encode(key + "\0");
+}
+
+function keyOf(blob: Uint8Array): string {
+  return text.decode(blob.subarray(0, -1));
+}
+
+/** Behind everything that starts with these bytes: no UTF-8 holds 0xff. */
+function behind(prefix: string): Uint8Array {
+  const bytes = utf8.encode(prefix);
+  const end = new Uint8Array(bytes.length + 1);
+  end.set(bytes);
+  end[bytes.length] = 0xff;
+  return end;
+}
+
+const COLUMNS = "position, thread, version, time, latest, type, key, id, schema, form, base, link, meta, value, state";
+
+/** The next key of the thread behind (or before) another: one seek. */
+const nextKey = (sign: ">" | "<", order: "ASC" | "DESC", from: string) =>
+  `(SELECT key FROM events WHERE thread = ?1 AND key IS NOT NULL AND key ${sign} ${from}
+    AND key ${sign === ">" ? "< ?3" : ">= ?3"} ORDER BY key ${order} LIMIT 1)`;
+
+/** Two seeks a key, however many versions it has: a loose index scan. */
+const keyScan = (sign: ">" | "<", order: "ASC" | "DESC") => `
+WITH RECURSIVE k (key) AS (
+  SELECT ${nextKey(sign, order, "?2")}
+  UNION ALL
+  SELECT ${nextKey(sign, order, "k.key")} FROM k WHERE k.key IS NOT NULL
+  LIMIT ?6
+)
+SELECT key, (
+  SELECT position FROM events WHERE thread = ?1 AND key = k.key AND position > ?4 AND position <= ?5
+  ORDER BY position DESC LIMIT 1
+) AS position FROM k WHERE key IS NOT NULL`;
+
+function prepareAll(connection: Connection) {
+  const sql = (text: string): Statement => connection.prepare(text);
+  return {
+    head: sql("SELECT position, time FROM events ORDER BY position DESC LIMIT 1"),
+    nodeByPath: sql("SELECT * FROM threads WHERE path = ?"),
+    nodeById: sql("SELECT * FROM threads WHERE id = ?"),
+    nodes: sql("SELECT * FROM threads WHERE path > ?1 AND path >= ?2 AND path < ?3 ORDER BY path LIMIT ?4"),
+    nodeHead: sql(
+      "SELECT version, position, time, latest, link FROM events WHERE thread = ? ORDER BY version DESC LIMIT 1",
+    ),
+    event: sql(`SELECT ${COLUMNS} FROM events WHERE position = ?`),
+    positionOf: sql("SELECT position FROM events WHERE thread = ? AND version = ?"),
+    newest: sql(
+      `SELECT ${COLUMNS} FROM events WHERE thread = ? AND key = ? AND position > ? AND position <= ?
+       ORDER BY position DESC LIMIT 1`,
+    ),
+    keysUp: sql(keyScan(">", "ASC")),
+    keysDown: sql(keyScan("<", "DESC")),
+    ownUp: sql(`SELECT ${COLUMNS} FROM events WHERE thread = ? AND version BETWEEN ? AND ? ORDER BY version LIMIT ?`),
+    ownDown: sql(
+      `SELECT ${COLUMNS} FROM events WHERE thread = ? AND version BETWEEN ? AND ? ORDER BY version DESC LIMIT ?`,
+    ),
+    scan: sql(`SELECT ${COLUMNS} FROM events WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`),
+    byId: sql(`SELECT ${COLUMNS} FROM events WHERE thread = ? AND id = ?`),
+    timeBefore: sql("SELECT position, time FROM events WHERE position <= ? ORDER BY position DESC LIMIT 1"),
+    baseBefore: sql("SELECT * FROM bases WHERE thread = ? AND position <= ? ORDER BY position DESC LIMIT 1"),
+    basesOn: sql("SELECT * FROM bases WHERE origin_thread = ?"),
+    createNode: sql(
+      "INSERT INTO threads (path, created, parent, parent_version) VALUES (?, ?, ?, ?) RETURNING id",
+    ),
+    insert: sql(`INSERT INTO events (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+    insertBase: sql("INSERT INTO bases (thread, position, origin_thread, origin_position) VALUES (?, ?, ?, ?)"),
+    erase: sql("UPDATE threads SET erased = ?, tombstone = ?, purge = 1 WHERE id = ?"),
+    nextToPurge: sql("SELECT id FROM threads WHERE purge IS NOT NULL ORDER BY id LIMIT 1"),
+    requestPurge: sql("UPDATE threads SET purge = 1 WHERE id = ?"),
+    purged: sql("UPDATE threads SET purge = NULL WHERE id = ?"),
+    removable: sql(
+      "SELECT position, version FROM events WHERE thread = ? AND version < ? AND position > ? ORDER BY version LIMIT ?",
+    ),
+    removeEvent: sql("DELETE FROM events WHERE position = ?"),
+    removeBases: sql("DELETE FROM bases WHERE thread = ? AND position > ? AND position < ?"),
+    countErased: sql("UPDATE meta SET value = value + ? WHERE name = 'erased'"),
+    erased: sql("SELECT value FROM meta WHERE name = 'erased'"),
+    threadCount: sql("SELECT max(id) AS n FROM threads"),
+    loadState: sql("SELECT version, position, state FROM projections WHERE name = ?"),
+    saveState: sql("INSERT OR REPLACE INTO projections (name, version, position, state) VALUES (?, ?, ?, ?)"),
+    lastTombstone: sql("SELECT value FROM meta WHERE name = 'last_tombstone'"),
+    setLastTombstone: sql("UPDATE meta SET value = ? WHERE name = 'last_tombstone'"),
+    dropStates: sql("DELETE FROM projections"),
+  };
+}
+
+/** The store. */
+export class SqliteStore implements EventStore {
+  readonly engine: string;
+  readonly #sql: ReturnType<typeof prepareAll>;
+  readonly #nodes = new Map<string, ThreadNode>();
+  readonly #nodesById = new Map<number, ThreadNode>();
+  /** Heads are trusted until somebody else has written; the owner calls `forget()` then. */
+  #head: LogHead | undefined;
+
+  constructor(connection: Connection) {
+    const { version } = connection.prepare("SELECT sqlite_version() AS version").get()!;
+    this.engine = `sqlite ${version} (${connection.driver})`;
+    this.#sql = prepareAll(connection);
+  }
+
+  /** Drops what was remembered, after another connection wrote or a transaction of ours was undone. */
+  forget(): void {
+    this.#nodes.clear();
+    this.#nodesById.clear();
+    this.#head = undefined;
+  }
+
+  head(): LogHead {
+    if (this.#head === undefined) {
+      const row = this.#sql.head.get();
+      this.#head = row === undefined
+        ? { position: 0, time: 0 }
+        : { position: integer(row, "position"), time: integer(row, "time") };
+    }
+    return this.#head;
+  }
+
+  node(path: ThreadPath): ThreadNode | undefined {
+    const known = this.#nodes.get(path);
+    if (known !== undefined) return known;
+    const row = this.#sql.nodeByPath.get(utf8.encode(path));
+    return row && this.#remember(row);
+  }
+
+  nodeById(id: number): ThreadNode {
+    const known = this.#nodesById.get(id);
+    if (known !== undefined) return known;
+    const row = this.#sql.nodeById.get(id);
+    if (row === undefined) throw corrupt(`Thread number ${id} is missing`, "table threads");
+    return this.#remember(row);
+  }
+
+  nodes(prefix: string, after: string | undefined, limit: number): readonly ThreadNode[] {
+    // "" is a TEXT, which SQLite orders before every BLOB.
+    const rows = this.#sql.nodes.all(
+      after === undefined ? "" : utf8.encode(after),
+      prefix === "" ? "" : utf8.encode(prefix),
+      behind(prefix),
+      limit,
+    );
+    return rows.map((row) => {
+      const path = decodeName(row, "path") as ThreadPath;
+      return this.#nodes.get(path) ?? this.#remember(row);
+    });
+  }
+
+  #remember(row: Row): ThreadNode {
+    const id = integer(row, "id");
+    const head = this.#sql.nodeHead.get(id);
+    const node: ThreadNode = {
+      id,
+      path: decodeName(row, "path") as ThreadPath,
+      created: integer(row, "created"),
+      parent: row.parent === null ? undefined : {
+        id: integer(row, "parent"),
+        version: integer(row, "parent_version"),
+      },
+      version: head ? integer(head, "version") : 0,
+      position: head ? integer(head, "position") : 0,
+      time: head ? integer(head, "time") : 0,
+      latest: head ? integer(head, "latest") : 0,
+      link: head ? bytes(head, "link")! : FIRST_LINK,
+      erased: integer(row, "erased"),
+      tombstone: integer(row, "tombstone"),
+    };
+    this.#cache(node);
+    return node;
+  }
+
+  #cache(node: ThreadNode): void {
+    if (this.#nodes.size >= NODE_CACHE) {
+      this.#nodes.clear();
+      this.#nodesById.clear();
+    }
+    this.#nodes.set(node.path, node);
+    this.#nodesById.set(node.id, node);
+  }
+
+  event(position: Position): StoredEvent | undefined {
+    return this.#event(this.#sql.event.get(position));
+  }
+
+  positionOf(thread: number, version: Version): Position | undefined {
+    const row = this.#sql.positionOf.get(thread, version);
+    return row && integer(row, "position");
+  }
+
+  newest({ thread, low, high }: Stretch, key: string): StoredEvent | undefined {
+    return this.#event(this.#sql.newest.get(thread, keyBlob(key), low, high));
+  }
+
+  keys(
+    { thread, low, high }: Stretch,
+    prefix: string,
+    after: string | undefined,
+    limit: number,
+    reverse: boolean,
+  ): KeyPage {
+    // Keys end with a zero byte, so "" (a TEXT, before all BLOBs) starts before every key and `prefix` before its own.
+    const start = prefix === "" ? "" : utf8.encode(prefix);
+    const end = behind(prefix);
+    let rows: Row[];
+    if (reverse) {
+      const from = after === undefined ? end : lesser(keyBlob(after), end);
+      rows = this.#sql.keysDown.all(thread, from, start, low, high, limit + 1);
+    } else {
+      const from = after === undefined ? start : greater(keyBlob(after), start);
+      rows = this.#sql.keysUp.all(thread, from, end, low, high, limit + 1);
+    }
+    const more = rows.length > limit;
+    if (more) rows.pop();
+    const found = rows.filter((row) => row.position !== null).map((row) => ({
+      key: keyOf(bytes(row, "key")!),
+      position: integer(row, "position"),
+    }));
+    return { found, next: more ? keyOf(bytes(rows.at(-1)!, "key")!) : undefined };
+  }
+
+  own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly StoredEvent[] {
+    const rows = (reverse ? this.#sql.ownDown : this.#sql.ownUp).all(thread, from, to, limit);
+    return rows.map((row) => this.#event(row)!);
+  }
+
+  scan(after: Position, to: Position, limit: number): readonly StoredEvent[] {
+    return this.#sql.scan.all(after, to, limit).map((row) => this.#event(row)!);
+  }
+
+  byId(thread: number, id: string): StoredEvent | undefined {
+    return this.#event(this.#sql.byId.get(thread, utf8.encode(id)));
+  }
+
+  positionAt(time: number, to: Position): Position {
+    let low = 0;
+    let high = to;
+    while (low < high) {
+      const middle = Math.ceil((low + high) / 2);
+      // Erased positions tell no time: the next one before them that does decides.
+      const row = this.#sql.timeBefore.get(middle);
+      const known = row === undefined ? 0 : integer(row, "position");
+      if (known <= low || integer(row!, "time") <= time) low = middle;
+      else high = known - 1;
+    }
+    return low;
+  }
+
+  baseBefore(thread: number, position: Position): Base | undefined {
+    const row = this.#sql.baseBefore.get(thread, position);
+    return row && baseOf(row);
+  }
+
+  basesOn(thread: number): readonly Base[] {
+    return this.#sql.basesOn.all(thread).map(baseOf);
+  }
+
+  createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"]): ThreadNode {
+    const row = this.#sql.createNode.get(utf8.encode(path), created, parent?.id ?? null, parent?.version ?? null)!;
+    const node: ThreadNode = {
+      id: integer(row, "id"),
+      path,
+      created,
+      parent,
+      version: 0,
+      position: 0,
+      time: 0,
+      latest: 0,
+      link: FIRST_LINK,
+      erased: 0,
+      tombstone: 0,
+    };
+    this.#cache(node);
+    return node;
+  }
+
+  insert(node: ThreadNode, event: EventInput, { position, version, time, latest, link }: Placement): void {
+    const code = TYPE_CODES.indexOf(event.type as BuiltInType);
+    this.#sql.insert.run(
+      position,
+      node.id,
+      version,
+      time,
+      latest,
+      code === -1 ? utf8.encode(event.type) : code,
+      event.key === undefined ? null : keyBlob(event.key),
+      event.id === undefined ? null : utf8.encode(event.id),
+      event.schema === 1 ? null : event.schema,
+      event.form === Form.whole ? null : event.form,
+      event.base ?? null,
+      link,
+      event.meta ?? null,
+      event.value ?? null,
+      event.state ?? null,
+    );
+    this.#head = { position, time };
+    node.version = version;
+    node.position = position;
+    node.time = time;
+    node.latest = latest;
+    node.link = link;
+  }
+
+  insertBase({ thread, position, origin }: Base): void {
+    this.#sql.insertBase.run(thread, position, origin.thread, origin.position);
+  }
+
+  erase(node: ThreadNode, through: Version, tombstone: Position): void {
+    this.#sql.erase.run(through, tombstone, node.id);
+    this.#sql.setLastTombstone.run(tombstone);
+    this.#sql.dropStates.run();
+    node.erased = through;
+    node.tombstone = tombstone;
+  }
+
+  nextToPurge(): ThreadNode | undefined {
+    const row = this.#sql.nextToPurge.get();
+    return row && this.nodeById(integer(row, "id"));
+  }
+
+  requestPurge(node: ThreadNode): void {
+    this.#sql.requestPurge.run(node.id);
+  }
+
+  purged(node: ThreadNode): void {
+    this.#sql.purged.run(node.id);
+  }
+
+  remove(node: ThreadNode, low: Position, high: Position, limit: number): number {
+    const rows = this.#sql.removable.all(node.id, node.erased + 1, low, limit);
+    for (const row of rows) this.#sql.removeEvent.run(integer(row, "position"));
+    this.#sql.removeBases.run(node.id, low, high);
+    this.#sql.countErased.run(rows.length);
+    return rows.length;
+  }
+
+  loadState(name: string): SavedState | undefined {
+    const row = this.#sql.loadState.get(utf8.encode(name));
+    return row && { version: integer(row, "version"), position: integer(row, "position"), state: bytes(row, "state")! };
+  }
+
+  saveState(name: string, { version, position, state }: SavedState): void {
+    if (position < integer(this.#sql.lastTombstone.get()!, "value")) return;
+    this.#sql.saveState.run(utf8.encode(name), version, position, state);
+  }
+
+  counts(): { threads: number; events: number; erased: number } {
+    const erased = integer(this.#sql.erased.get()!, "value");
+    const threads = (this.#sql.threadCount.get()!.n as number | null) ?? 0;
+    return { threads, events: this.head().position - erased, erased };
+  }
+
+  #event(row: Row | undefined): StoredEvent | undefined {
+    if (row === undefined) return undefined;
+    const position = integer(row, "position");
+    const { type } = row;
+    const name = typeof type === "number" ? TYPE_CODES[type] : decodeName(row, "type");
+    if (name === undefined) {
+      throw corrupt(`The event at position ${position} has no known type`, `position ${position}`);
+    }
+    const key = bytes(row, "key");
+    return {
+      position,
+      path: this.nodeById(integer(row, "thread")).path,
+      version: integer(row, "version"),
+      time: integer(row, "time"),
+      latest: integer(row, "latest"),
+      type: name,
+      key: key === undefined ? undefined : keyOf(key),
+      id: row.id === null ? undefined : decodeName(row, "id"),
+      schema: row.schema === null ? 1 : integer(row, "schema"),
+      form: row.form === null ? Form.whole : integer(row, "form") as Form,
+      base: row.base === null ? undefined : integer(row, "base"),
+      link: bytes(row, "link")!,
+      meta: bytes(row, "meta"),
+      value: bytes(row, "value"),
+      state: bytes(row, "state"),
+    };
+  }
+}
+
+function baseOf(row: Row): Base {
+  return {
+    thread: integer(row, "thread"),
+    position: integer(row, "position"),
+    origin: { thread: integer(row, "origin_thread"), position: integer(row, "origin_position") },
+  };
+}
+
+// SQLite keeps any type in any column, and a damaged page may hold anything: what comes out is checked here, once.
+function integer(row: Row, column: string): number {
+  const value = row[column];
+  if (typeof value !== "number" || !Number.isSafeInteger(value)) throw corruptCell(row, column, "a whole number");
+  return value;
+}
+
+function bytes(row: Row, column: string): Uint8Array | undefined {
+  const value: SqlValue | undefined = row[column];
+  if (value === null) return undefined;
+  if (!(value instanceof Uint8Array)) throw corruptCell(row, column, "bytes");
+  return value;
+}
+
+function decodeName(row: Row, column: string): string {
+  const value = bytes(row, column);
+  try {
+    return text.decode(value);
+  } catch {
+    throw corruptCell(row, column, "UTF-8");
+  }
+}
+
+function corruptCell(row: Row, column: string, wanted: string): ThreadlogError {
+  const place = typeof row.position === "number" ? `position ${row.position}` : `column ${column}`;
+  return corrupt(`The column ${column} holds something other than ${wanted}`, place);
+}
+
+function corrupt(what: string, place: string): ThreadlogError {
+  return new ThreadlogError("corrupt", what, {
+    place,
+    remedy: "Run verify() for the full extent, and restore from a backup.",
+  });
+}
+
+function greater(a: Uint8Array, b: Uint8Array | ""): Uint8Array {
+  return b === "" || compareBytes(a, b) >= 0 ? a : b;
+}
+
+function lesser(a: Uint8Array, b: Uint8Array): Uint8Array {
+  return compareBytes(a, b) <= 0 ? a : b;
+}
+
+function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const end = Math.min(a.length, b.length);
+  for (let i = 0; i < end; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;
+  return a.length - b.length;
+}

@@ -1,0 +1,300 @@
+/**
+ * What the parts of an open log share: the writer, the projections and the backend, and the order between them.
+ *
+ * @module
+ */
+
+import { setImmediate } from "node:timers";
+import { Fold, type ProjectionDefinition, type ProjectionStore } from "../projections/projection.ts";
+import { Keyspace, type KeyspaceRoot } from "../projections/keyspace.ts";
+import type { AppendRequest, Backend, EventInput, Expectation, ReadPoint, StoredEvent } from "./backend.ts";
+import { ThreadlogError } from "./errors.ts";
+import type { Event } from "./event.ts";
+import { equal } from "./equal.ts";
+import { showPath, type ThreadPath } from "./ids.ts";
+import type { Point, Position } from "./position.ts";
+import type { Records } from "./records.ts";
+import type { Source } from "./subscription.ts";
+import { type Intent, Writer, type WriterLimits } from "./writer.ts";
+
+/** How the core is set up. */
+export interface CoreOptions extends WriterLimits {
+  readonly cacheBytes: number;
+}
+
+/** How often to look for other processes' appends while somebody waits for them, in milliseconds. */
+const POLL_MS = 15;
+/** Events fetched at a time when catching up. */
+const PAGE = 512;
+/** When others have written more than this, the keyspace is forgotten rather than brought up to date. */
+const MAX_CATCH_UP = 10_000;
+
+/** A moment to read at: a state that is in memory, or a point of the log. */
+export type Moment = { readonly root: KeyspaceRoot } | { readonly at: ReadPoint };
+
+/** The shared middle of a log. */
+export class Core implements Source {
+  readonly backend: Backend;
+  readonly records: Records;
+  readonly keyspace: Keyspace;
+  readonly writer: Writer;
+  readonly #folds = new Set<Fold<unknown>>();
+  readonly #trailing = new Set<Fold<unknown>>();
+  #position: Position;
+  #growth = Promise.withResolvers<void>();
+  #waiters = 0;
+  #poll: ReturnType<typeof setInterval> | undefined;
+  #closed: Promise<void> | undefined;
+
+  constructor(backend: Backend, records: Records, position: Position, options: CoreOptions) {
+    this.backend = backend;
+    this.records = records;
+    this.keyspace = new Keyspace(backend, records, options.cacheBytes, position);
+    this.#position = position;
+    this.writer = new Writer(backend, {
+      apply: (events) => this.#apply(events),
+      catchUp: (to) => this.#catchUp(to),
+    }, options);
+  }
+
+  /** Brings the projections up to what others have appended, if they have. Awaiting nothing costs nothing. */
+  fresh(): Promise<void> | undefined {
+    if (this.#closed !== undefined) return Promise.reject(closedError());
+    return this.backend.changed() ? this.writer.refresh() : undefined;
+  }
+
+  /** The state now. */
+  async current(): Promise<KeyspaceRoot> {
+    const fresh = this.fresh();
+    if (fresh !== undefined) await fresh;
+    return this.keyspace.root;
+  }
+
+  async head(): Promise<Position> {
+    return (await this.current()).position;
+  }
+
+  async resolve(point: Point): Promise<Position> {
+    const head = await this.head();
+    if (point.kind === "time") return this.backend.positionAt(point.time, head);
+    const { position } = point as { readonly position: Position };
+    if (position > head) {
+      throw new ThreadlogError("not_found", `The log has no position ${position}`, {
+        place: `position ${position}`,
+        remedy: `Its head is ${head}.`,
+      });
+    }
+    return position;
+  }
+
+  /** Where to read a thread for a point of it. */
+  async moment(path: ThreadPath, point: Point): Promise<Moment> {
+    if (point.kind !== "version") return { at: { position: await this.resolve(point) } };
+    const root = await this.current();
+    const head = await this.keyspace.head(root, path);
+    if (point.version === head.version) return { root };
+    if (point.version > head.version) {
+      throw new ThreadlogError("not_found", `Thread ${showPath(path)} has no version ${point.version}`, {
+        place: `thread ${showPath(path)}`,
+        remedy: `Its head is version ${head.version}.`,
+      });
+    }
+    return { at: { version: point.version } };
+  }
+
+  /** Appends events together. */
+  async append(events: readonly EventInput[], expects: readonly Expectation[]): Promise<Event[]> {
+    let bytes = 0;
+    for (const { value, state, meta } of events) {
+      bytes += 256 + (value?.length ?? 0) + (state?.length ?? 0) + (meta?.length ?? 0);
+    }
+    return await this.submit({ request: { events, expects }, paths: events.map(({ path }) => path), bytes });
+  }
+
+  /** Queues an intent and shows its events. */
+  async submit(intent: Omit<Intent, "settle">): Promise<Event[]> {
+    const stored = await this.writer.submit({ ...intent, settle: (request, found) => this.#settle(request, found) });
+    return stored.map((event) => this.records.event(event));
+  }
+
+  /** Folds a projection along with the log. */
+  async project<State>(definition: ProjectionDefinition<State>, store: ProjectionStore): Promise<Fold<State>> {
+    const fold = new Fold(definition, store);
+    await fold.restore(await this.head());
+    if (definition.mode === "behind") {
+      this.#trailing.add(fold as Fold<unknown>);
+      // It ends with an error when the log closes; a failed read shows to whoever waits for the state.
+      this.#trail(fold as Fold<unknown>).catch(() => {});
+    } else {
+      await this.#foldUpTo(fold as Fold<unknown>);
+      this.#folds.add(fold as Fold<unknown>);
+    }
+    return fold;
+  }
+
+  /** Brings a fold up to the head. What it has seen of a thread that was erased since, it must not have seen. */
+  async #foldUpTo(fold: Fold<unknown>): Promise<void> {
+    let trusted = fold.position === 0 ? this.#position : 0;
+    while (fold.position < this.#position) {
+      const to = this.#position;
+      const page = await this.backend.read({ after: fold.position, to, limit: PAGE });
+      let erased = false;
+      for (const event of page) if (fold.fold(event) && event.position > trusted) erased = true;
+      if (erased) {
+        fold.reset();
+        trusted = this.#position;
+      } else if (page.length < PAGE) {
+        fold.reached(to);
+      }
+    }
+  }
+
+  /** Folds a projection behind the log until it closes. */
+  async #trail(fold: Fold<unknown>): Promise<void> {
+    while (this.#closed === undefined) {
+      await this.#foldUpTo(fold);
+      if (fold.isSaveDue) await this.#save([fold]);
+      await this.grown(fold.position, undefined);
+    }
+  }
+
+  /** Resolves when a trailing fold may have got further. */
+  async folded(fold: Fold<unknown>): Promise<void> {
+    if (this.#trailing.has(fold)) await new Promise((resolve) => setImmediate(resolve));
+    else await this.#foldUpTo(fold);
+  }
+
+  async grown(beyond: Position, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#closed !== undefined) throw closedError();
+    if (signal?.aborted || this.#position > beyond) return;
+    // One promise for all who wait: an append wakes any number of them at the cost of one.
+    const aborted = Promise.withResolvers<void>();
+    const abort = () => aborted.resolve();
+    signal?.addEventListener("abort", abort, { once: true });
+    this.#wait(1);
+    try {
+      await Promise.race([this.#growth.promise, aborted.promise]);
+    } finally {
+      this.#wait(-1);
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  #wait(change: number): void {
+    this.#waiters += change;
+    if (this.backend.kind === "memory") return;
+    if (this.#waiters > 0) {
+      // Failures show to whoever reads next.
+      this.#poll ??= setInterval(() => void this.fresh()?.catch(() => {}), POLL_MS);
+    } else {
+      clearInterval(this.#poll);
+      this.#poll = undefined;
+    }
+  }
+
+  /** Settles everything, saves the projections, and closes the backend. */
+  close(): Promise<void> {
+    return this.#closed ??= this.#close();
+  }
+
+  async #close(): Promise<void> {
+    await this.writer.close();
+    clearInterval(this.#poll);
+    const growth = this.#growth;
+    growth.promise.catch(() => {});
+    growth.reject(closedError());
+    try {
+      await this.#save([...this.#folds, ...this.#trailing]);
+    } finally {
+      await this.backend.close();
+    }
+  }
+
+  async #apply(events: readonly StoredEvent[]): Promise<void> {
+    const first = events[0]!.position;
+    if (first !== this.#position + 1) await this.#catchUp(first - 1);
+    await this.#fold(events);
+  }
+
+  async #catchUp(to: Position): Promise<void> {
+    if (to - this.#position > MAX_CATCH_UP && this.#folds.size === 0) {
+      this.#position = to;
+      this.keyspace.reset(to);
+      this.#announce();
+    }
+    while (this.#position < to) {
+      const page = await this.backend.read({ after: this.#position, to, limit: PAGE });
+      if (page.length > 0) await this.#fold(page);
+      if (page.length < PAGE) {
+        // What is missing at the end was erased.
+        this.#position = to;
+        if (this.keyspace.root.position !== to) this.keyspace.reset(to);
+      }
+    }
+  }
+
+  async #fold(events: readonly StoredEvent[]): Promise<void> {
+    this.keyspace.apply(events);
+    this.#position = events.at(-1)!.position;
+    for (const fold of this.#folds) {
+      let erased = false;
+      for (const event of events) erased = fold.fold(event) || erased;
+      if (erased) {
+        fold.reset();
+        await this.#foldUpTo(fold);
+      }
+    }
+    const due = [...this.#folds].filter((fold) => fold.isSaveDue);
+    if (due.length > 0) await this.#save(due);
+    this.#announce();
+  }
+
+  async #save(folds: readonly Fold<unknown>[]): Promise<void> {
+    if (this.backend.readOnly) return;
+    for (const fold of folds) await fold.save();
+  }
+
+  #announce(): void {
+    const growth = this.#growth;
+    this.#growth = Promise.withResolvers();
+    growth.resolve();
+  }
+
+  /**
+   * Ids of a request were used before. It is a retry if the events that stand in its place are the same, whatever the
+   * head is by now; then those are its result.
+   */
+  async #settle(
+    request: AppendRequest,
+    found: readonly (StoredEvent | undefined)[],
+  ): Promise<readonly StoredEvent[]> {
+    const index = found.findIndex((event) => event !== undefined);
+    const start = found[index]!.position - index;
+    const earlier = await this.backend.read({
+      after: start - 1,
+      to: start + request.events.length - 1,
+      limit: request.events.length,
+    });
+    const same = earlier.length === request.events.length &&
+      earlier.every((event, i) => this.#isRetry(request.events[i]!, event));
+    if (same) return earlier;
+    const event = request.events[index]!;
+    throw new ThreadlogError("id_conflict", `The id ${JSON.stringify(event.id)} was used for something else`, {
+      place: `thread ${showPath(event.path)}, position ${found[index]!.position}`,
+      remedy: "Give each new append an id of its own; nothing was written.",
+    });
+  }
+
+  #isRetry(input: EventInput, stored: StoredEvent): boolean {
+    if (input.path !== stored.path || input.type !== stored.type) return false;
+    if (input.key !== stored.key || input.id !== stored.id) return false;
+    const asked = this.records.event({ ...stored, ...input, schema: input.schema });
+    const kept = this.records.event(stored);
+    // A patch depends on the state it met, so that only what it was meant for can be compared.
+    return equal(asked.meta, kept.meta) && (input.type === "patch" || equal(asked.value, kept.value));
+  }
+}
+
+function closedError(): ThreadlogError {
+  return new ThreadlogError("closed", "The log is closed", { remedy: "Open it again." });
+}

@@ -1,0 +1,153 @@
+/**
+ * Opening a log: from a path to a backend, and the layers on it.
+ *
+ * @module
+ */
+
+import type { SqliteOptions } from "../backends/sqlite/sqlite_backend.ts";
+import type { Backend } from "./backend.ts";
+import { type Codec, codecId } from "./codec.ts";
+import { Core } from "./core.ts";
+import { invalid, ThreadlogError } from "./errors.ts";
+import { Log } from "./log.ts";
+import { msgpack } from "./msgpack.ts";
+import { Records } from "./records.ts";
+import { type Upcaster, Upcasters } from "./upcaster.ts";
+
+/** How to open a log. Everything has a default. */
+export interface OpenOptions {
+  /**
+   * What an acknowledged append survives: `"full"` (the default) a power cut, `"normal"` the death of the process.
+   */
+  readonly durability?: "full" | "normal";
+  /** Opens without ever writing; the file must exist. Default false. */
+  readonly readOnly?: boolean;
+  /** Turns values into bytes and back. Default: the strict MessagePack of this package. The file remembers which. */
+  readonly codec?: Codec;
+  /** How to read values of earlier schema versions. */
+  readonly upcasters?: readonly Upcaster[];
+  /** Memory for values and keys, in bytes. Default 64 MiB. */
+  readonly cacheBytes?: number;
+  /** The largest value, in encoded bytes. Default 64 MiB. */
+  readonly maxValueBytes?: number;
+  /** How many appends may wait, and how many bytes they may hold. Defaults 65,536 and 256 MiB. */
+  readonly maxQueue?: number;
+  /** See `maxQueue`. */
+  readonly maxQueueBytes?: number;
+  /** How long to wait for another process's transaction, in milliseconds. Default 5,000. */
+  readonly busyTimeoutMs?: number;
+  /** Opens a file even where it lies on a network file system, whose locks can't be trusted. Default false. */
+  readonly allowNetworkFilesystem?: boolean;
+  /** The SQLite to use. Default: the one that is native to the runtime. */
+  readonly driver?: "bun:sqlite" | "node:sqlite";
+  /** The clock, in milliseconds since 1970. Default `Date.now`. */
+  readonly now?: () => number;
+}
+
+const MIB = 1 << 20;
+
+/**
+ * Opens a log, creating it where there is none: a file's path, or `":memory:"` for one that ends with the process.
+ *
+ * @example
+ * ```ts
+ * import { openLog } from "threadlog";
+ *
+ * await using log = await openLog(":memory:");
+ * await log.thread("support-42").put("plan", { step: 1, todo: ["look up the order"] });
+ * ```
+ */
+export async function openLog(target: string, options: OpenOptions = {}): Promise<Log> {
+  if (typeof target !== "string" || target === "") {
+    throw invalid("A log is opened by the path of its file", "target", 'Pass a string, or ":memory:".');
+  }
+  const checked = parseOptions(options);
+  const backend = await openBackend(target, checked);
+  try {
+    if (backend.codecId !== checked.codecId) {
+      throw new ThreadlogError("codec_mismatch", `The log was written with the codec ${backend.codecId}`, {
+        place: target,
+        remedy: `It was opened with ${checked.codecId}: pass the \`codec\` that it was written with.`,
+      });
+    }
+    // A tombstone whose work was cut short by a crash.
+    if (!backend.readOnly) { while (await backend.purge()); }
+    const { position } = await backend.head();
+    const records = new Records(checked.codec, new Upcasters(checked.upcasters), checked.maxValueBytes);
+    return new Log(new Core(backend, records, position, checked));
+  } catch (error) {
+    await backend.close();
+    throw error;
+  }
+}
+
+async function openBackend(target: string, options: ReturnType<typeof parseOptions>): Promise<Backend> {
+  if (target === ":memory:") {
+    const { MemoryBackend } = await import("../backends/memory/memory_backend.ts");
+    return new MemoryBackend(options.codecId, options.now);
+  }
+  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(target)) {
+    throw new ThreadlogError("unsupported", "Logs on a server are not supported by this release", {
+      place: target.replace(/\/\/.*/, "//..."),
+      remedy: "Name a file.",
+    });
+  }
+  const { SqliteBackend } = await import("../backends/sqlite/sqlite_backend.ts");
+  return await SqliteBackend.open(target, options);
+}
+
+function parseOptions(options: OpenOptions) {
+  if (typeof options !== "object" || options === null) {
+    throw invalid("The options must be an object", "options", 'As in { durability: "normal" }.');
+  }
+  const { durability = "full", codec = msgpack, upcasters = [], now = Date.now, driver } = options;
+  if (durability !== "full" && durability !== "normal") {
+    throw invalid("Unknown durability", "options.durability", 'Pass "full" or "normal".');
+  }
+  if (typeof codec?.encode !== "function" || typeof codec.decode !== "function") {
+    throw invalid("A codec has the functions `encode` and `decode`", "options.codec", "Pass such a module.");
+  }
+  if (!Array.isArray(upcasters)) throw invalid("`upcasters` must be a list", "options.upcasters", "Pass an array.");
+  if (typeof now !== "function") throw invalid("`now` must be a function", "options.now", "As in Date.now.");
+  if (driver !== undefined && driver !== "bun:sqlite" && driver !== "node:sqlite") {
+    throw invalid("Unknown driver", "options.driver", 'Pass "bun:sqlite" or "node:sqlite".');
+  }
+  const settings: Pick<SqliteOptions, "codecId" | "durability" | "readOnly" | "allowNetworkFilesystem"> = {
+    codecId: codecId(codec),
+    durability,
+    readOnly: flag(options, "readOnly"),
+    allowNetworkFilesystem: flag(options, "allowNetworkFilesystem"),
+  };
+  return {
+    ...settings,
+    codec,
+    upcasters,
+    now,
+    driver,
+    cacheBytes: amount(options, "cacheBytes", 64 * MIB),
+    maxValueBytes: amount(options, "maxValueBytes", 64 * MIB),
+    maxQueue: amount(options, "maxQueue", 65_536),
+    maxQueueBytes: amount(options, "maxQueueBytes", 256 * MIB),
+    busyTimeoutMs: amount(options, "busyTimeoutMs", 5000),
+  };
+}
+
+function flag(options: OpenOptions, name: "readOnly" | "allowNetworkFilesystem"): boolean {
+  const value = options[name] ?? false;
+  if (typeof value !== "boolean") {
+    throw invalid(`\`${name}\` must be a boolean`, `options.${name}`, "Pass true or false.");
+  }
+  return value;
+}
+
+function amount(
+  options: OpenOptions,
+  name: "cacheBytes" | "maxValueBytes" | "maxQueue" | "maxQueueBytes" | "busyTimeoutMs",
+  fallback: number,
+): number {
+  const value = options[name] ?? fallback;
+  if (!Number.isSafeInteger(value) || value < 0) {
+    throw invalid(`\`${name}\` must be a whole number >= 0`, `options.${name}`, `Leave it out for ${fallback}.`);
+  }
+  return value;
+}

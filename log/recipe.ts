@@ -1,0 +1,36 @@
+/**
+ * Changes to a value, written as if in place.
+ *
+ * @module
+ */
+
+import type { Immer } from "immer";
+import { ThreadlogError } from "./errors.ts";
+
+/** Changes the draft it is given, or returns a new value. It must be synchronous: it runs between two appends. */
+export type Recipe<T> = (draft: T) => T | void | undefined;
+
+let immer: Immer | undefined;
+let isDraftable: (value: unknown) => boolean;
+
+/** Loads immer when the first recipe runs: it reads the environment on import, for which Deno asks permission. */
+export async function loadRecipes(): Promise<void> {
+  if (immer !== undefined) return;
+  const module = await import("immer");
+  module.enableMapSet();
+  isDraftable = module.isDraftable;
+  // What a recipe puts into its draft stays the caller's, unfrozen.
+  immer = new module.Immer({ autoFreeze: false });
+}
+
+/** The value after a recipe. The value before must not be changed by anybody, or be this call's own. */
+export function runRecipe(before: unknown, recipe: Recipe<unknown>): unknown {
+  const result = isDraftable(before) ? immer!.produce(before, recipe) : recipe(before) ?? before;
+  if (typeof (result as { then?: unknown } | null)?.then === "function") {
+    throw new ThreadlogError("invalid_argument", "The recipe returned a promise", {
+      place: "recipe",
+      remedy: "Do what is asynchronous first, then change the draft in one piece.",
+    });
+  }
+  return result;
+}

@@ -1,0 +1,234 @@
+/**
+ * Between what apps see and what backends keep: events and values on one side, bytes on the other.
+ *
+ * @module
+ */
+
+import { type Chain, type EventInput, Form, type StoredEvent } from "./backend.ts";
+import { type Codec, decodeStrictly, encodeStrictly } from "./codec.ts";
+import { digestOf } from "./digest.ts";
+import { ThreadlogError } from "./errors.ts";
+import type { Event, Operation } from "./event.ts";
+import { freeze } from "./freeze.ts";
+import { defaultEventId, parseThreadId, showPath, type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
+import { apply } from "./json_patch.ts";
+import type { Version } from "./position.ts";
+import type { Upcasters } from "./upcaster.ts";
+import { type ReadCost, StoredValue } from "./value.ts";
+
+/** The parts of an event that an append names. */
+export interface EventDraft {
+  readonly path: ThreadPath;
+  readonly type: string;
+  readonly key?: string | undefined;
+  readonly id?: string | undefined;
+  readonly meta?: unknown;
+  readonly value?: unknown;
+  readonly origin?: { readonly path: ThreadPath; readonly version: Version };
+}
+
+/** Patches may add up to this many before a whole value is stored again. */
+const MAX_LINKS = 16;
+
+/** Encodes and decodes the events of one log. */
+export class Records {
+  readonly #codec: Codec;
+  readonly #upcasters: Upcasters;
+  readonly #maxValueBytes: number;
+
+  constructor(codec: Codec, upcasters: Upcasters, maxValueBytes: number) {
+    this.#codec = codec;
+    this.#upcasters = upcasters;
+    this.#maxValueBytes = maxValueBytes;
+  }
+
+  /** Encodes an event now, so that what the caller does to its value later changes nothing. */
+  input(draft: EventDraft): EventInput {
+    const { path, type, key, id, origin } = draft;
+    const body = {
+      path,
+      type,
+      key,
+      id,
+      schema: this.#upcasters.current(type),
+      form: Form.whole,
+      value: type === "delete" ? undefined : this.encode(draft.value, draft),
+      state: undefined,
+      base: undefined,
+      meta: draft.meta === undefined ? undefined : this.encode(draft.meta, draft, "meta "),
+    };
+    return { ...body, origin, digest: digestOf(body) };
+  }
+
+  /** Encodes a value; a refusal names the thread and key. */
+  encode(value: unknown, of: { readonly path: ThreadPath; readonly key?: string | undefined }, what = ""): Uint8Array {
+    try {
+      return encodeStrictly(this.#codec, value, this.#maxValueBytes);
+    } catch (error) {
+      if (!(error instanceof ThreadlogError)) throw error;
+      const key = of.key === undefined ? "" : ` key ${JSON.stringify(of.key)}`;
+      throw new ThreadlogError(error.code, error.message.slice(0, error.message.indexOf(" (at ")), {
+        place: `${error.place}, ${what}of thread ${showPath(of.path)}${key}`,
+        ...(error.remedy === undefined ? {} : { remedy: error.remedy }),
+        cause: error.cause,
+      });
+    }
+  }
+
+  /** The path of a thread id that was stored. */
+  pathOf(id: ThreadId): ThreadPath {
+    return parseThreadId(id);
+  }
+
+  /** What an app sees of a stored event. */
+  event(stored: StoredEvent): Event {
+    const header = {
+      position: stored.position,
+      thread: threadIdOf(stored.path),
+      version: stored.version,
+      time: stored.time,
+      id: stored.id ?? defaultEventId(stored.position),
+      meta: this.meta(stored),
+    };
+    const { type, key } = stored;
+    const value = stored.value && this.#eventValue(stored);
+    return Object.freeze(key === undefined ? { ...header, type, value } : { ...header, type, key, value }) as Event;
+  }
+
+  /** What an app attached to an event. */
+  meta(stored: StoredEvent): unknown {
+    return stored.meta && this.#own(stored.meta, stored);
+  }
+
+  #eventValue(stored: StoredEvent): unknown {
+    const { type } = stored;
+    const value = this.#own(stored.value!, stored);
+    if (type === "patch" || type === "fork" || type === "restore" || type === "erase") return value;
+    return this.#upcast(stored, value);
+  }
+
+  /** The value that an event left, from the events that it takes to read it. */
+  value(chain: Chain): StoredValue {
+    const newest = chain[0]!;
+    const root = chain.at(-1)!;
+    const whole = root.state ?? root.value!;
+    let patchBytes = 0;
+    for (const link of chain) if (link !== root) patchBytes += link.value!.length;
+    const cost: ReadCost = { links: chain.length - 1, patchBytes, wholeBytes: whole.length };
+    const current = newest.schema === this.#upcasters.current("set");
+    if (chain.length === 1 && current) {
+      return StoredValue.ofBytes(newest, cost, whole, (bytes) => this.#decode(bytes, newest));
+    }
+    let value = this.#decode(whole, root);
+    for (let i = chain.length - 2; i >= 0; i--) value = this.#patch(value, chain[i]!);
+    return this.#stored(newest, cost, current ? value : this.#upcast(newest, value));
+  }
+
+  /** The value after one more event, if the value before it is at hand. */
+  next(event: StoredEvent, before: StoredValue | undefined): StoredValue | undefined {
+    if (event.form === Form.whole || event.state !== undefined) return this.value([event]);
+    if (before === undefined || before.event.position !== event.base) return undefined;
+    const { links, patchBytes, wholeBytes } = before.cost;
+    const cost = { links: links + 1, patchBytes: patchBytes + event.value!.length, wholeBytes };
+    return this.#stored(event, cost, this.#patch(before.read(), event));
+  }
+
+  /**
+   * Encodes a patch. It carries the whole result where that is needed to keep reading it cheap and of one schema, or
+   * where there is no stored value to build on.
+   */
+  patch(
+    draft: { readonly path: ThreadPath; readonly key: string; readonly id: string | undefined; readonly meta: unknown },
+    before: StoredValue | undefined,
+    operations: readonly Operation[],
+    after: unknown,
+  ): EventInput {
+    const { path, key, id, meta } = draft;
+    const value = this.encode(operations, draft);
+    const schema = this.#upcasters.current("set");
+    const body = {
+      path,
+      type: "patch",
+      key,
+      id,
+      schema,
+      form: Form.patch,
+      value,
+      state: before === undefined || this.#needsWhole(before, value.length, schema)
+        ? this.encode(after, draft)
+        : undefined,
+      base: before?.event.position,
+      meta: meta === undefined ? undefined : this.encode(meta, draft, "meta "),
+    };
+    return { ...body, origin: undefined, digest: digestOf(body) };
+  }
+
+  #needsWhole({ cost, event }: StoredValue, patchBytes: number, schema: number): boolean {
+    return cost.links + 1 > MAX_LINKS || cost.patchBytes + patchBytes > cost.wholeBytes || event.schema !== schema;
+  }
+
+  /** The value that an event will leave, once it has been appended. */
+  valueOf(input: EventInput): unknown {
+    return decodeStrictly(this.#codec, (input.state ?? input.value)!);
+  }
+
+  /** A copy that nobody else holds, frozen where it can be. */
+  copy(value: unknown, of: { readonly path: ThreadPath; readonly key?: string | undefined }): unknown {
+    const copy = decodeStrictly(this.#codec, this.encode(value, of));
+    freeze(copy);
+    return copy;
+  }
+
+  /** Encodes a projection's state. */
+  encodeState(state: unknown): Uint8Array {
+    return encodeStrictly(this.#codec, state, this.#maxValueBytes);
+  }
+
+  /** Decodes a projection's state; frozen where it can be. */
+  decodeState(bytes: Uint8Array): unknown {
+    const state = decodeStrictly(this.#codec, bytes);
+    freeze(state);
+    return state;
+  }
+
+  #stored(event: StoredEvent, cost: ReadCost, value: unknown): StoredValue {
+    return StoredValue.of(event, cost, value, (it) => this.encode(it, event), (bytes) => this.#decode(bytes, event));
+  }
+
+  #patch(value: unknown, event: StoredEvent): unknown {
+    try {
+      return apply(value, this.#decode(event.value!, event) as Operation[]);
+    } catch (cause) {
+      throw damaged(event, cause);
+    }
+  }
+
+  #upcast(stored: StoredEvent, value: unknown): unknown {
+    const upcast = this.#upcasters.upcast(stored.type, stored.schema, stored.key, value);
+    // What an app's function returns is the app's own: only a copy may be frozen.
+    return upcast === value ? value : this.copy(upcast, stored);
+  }
+
+  #own(bytes: Uint8Array, stored: StoredEvent): unknown {
+    const value = this.#decode(bytes, stored);
+    freeze(value);
+    return value;
+  }
+
+  #decode(bytes: Uint8Array, stored: StoredEvent): unknown {
+    try {
+      return decodeStrictly(this.#codec, bytes);
+    } catch (cause) {
+      throw damaged(stored, cause);
+    }
+  }
+}
+
+function damaged(stored: StoredEvent, cause: unknown): ThreadlogError {
+  const what = cause instanceof ThreadlogError ? `: ${cause.message}` : "";
+  return new ThreadlogError("undecodable", `A stored value can't be read${what}`, {
+    place: `thread ${showPath(stored.path)}, position ${stored.position}`,
+    remedy: "Other events stay readable. Run verify() to see whether the file is damaged.",
+    cause,
+  });
+}

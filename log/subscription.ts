@@ -1,0 +1,137 @@
+/**
+ * Reading the log from a position on: page by page to its end, and, for a subscription, beyond it.
+ *
+ * @module
+ */
+
+import type { Backend, StoredEvent } from "./backend.ts";
+import { invalid } from "./errors.ts";
+import type { Event } from "./event.ts";
+import { parsePrefix, parseType, type ThreadId } from "./ids.ts";
+import { type LogPoint, parseLogPoint, type Point, type Position } from "./position.ts";
+import type { Records } from "./records.ts";
+
+/** Which events to read. */
+export interface ReadOptions {
+  /** Only events behind this point. Default: from the beginning. */
+  readonly after?: LogPoint;
+  /** Only events up to this point. Default: the head at the time of the call. */
+  readonly to?: LogPoint;
+  /** Only events of threads below this path (whole labels), itself included. */
+  readonly prefix?: ThreadId | readonly [];
+  /** Only events of these types. */
+  readonly types?: readonly string[];
+  /** At most this many. */
+  readonly limit?: number;
+}
+
+/** Which events to follow. */
+export interface SubscribeOptions {
+  /** Begin behind this point. Default: from the beginning. */
+  readonly after?: LogPoint;
+  /** Only events of threads below this path (whole labels), itself included. */
+  readonly prefix?: ThreadId | readonly [];
+  /** Only events of these types. */
+  readonly types?: readonly string[];
+  /** Ends the subscription: the loop over it finishes. */
+  readonly signal?: AbortSignal;
+}
+
+/** Events fetched at a time: each page is one short read, so that nobody holds up a checkpoint. */
+const PAGE = 256;
+
+/** What a reader needs from the log. */
+export interface Source {
+  readonly backend: Backend;
+  readonly records: Records;
+  resolve(point: Point): Promise<Position>;
+  head(): Promise<Position>;
+  /** Resolves when the log has grown beyond a position, or the signal aborts. */
+  grown(beyond: Position, signal: AbortSignal | undefined): Promise<void>;
+}
+
+/** A checked filter. */
+export type Filter = (event: StoredEvent) => boolean;
+
+/** Checks the filter options. */
+export function parseFilter(options: { readonly prefix?: unknown; readonly types?: unknown }): Filter {
+  const prefix = parsePrefix(options.prefix);
+  const { types } = options;
+  if (types === undefined) return (event) => event.path.startsWith(prefix);
+  if (!Array.isArray(types)) throw invalid("The filter `types` must be a list", "types", "List event types.");
+  const wanted = new Set(types.map((type, i) => parseType(type, `types[${i}]`)));
+  return (event) => wanted.has(event.type) && event.path.startsWith(prefix);
+}
+
+/** Checks a limit. */
+export function parseLimit(limit: unknown, place = "limit"): number {
+  if (limit === undefined) return Infinity;
+  if (typeof limit !== "number" || !(limit === Infinity || (Number.isSafeInteger(limit) && limit >= 0))) {
+    throw invalid("A limit must be a whole number >= 0", place, "Leave it out to read all.");
+  }
+  return limit;
+}
+
+/** Yields the log's events in order, up to a point. */
+export function read(source: Source, options: ReadOptions): AsyncIterableIterator<Event> {
+  const filter = parseFilter(options);
+  const limit = parseLimit(options.limit);
+  const after = options.after === undefined ? undefined : parseLogPoint(options.after, "after");
+  const to = options.to === undefined ? undefined : parseLogPoint(options.to, "to");
+  return readPages(source, filter, limit, after, to);
+}
+
+async function* readPages(
+  source: Source,
+  filter: Filter,
+  limit: number,
+  after: Point | undefined,
+  to: Point | undefined,
+): AsyncIterableIterator<Event> {
+  const head = await source.head();
+  const end = to === undefined ? head : Math.min(head, await source.resolve(to));
+  let position = after === undefined ? 0 : await source.resolve(after);
+  let left = limit;
+  while (position < end && left > 0) {
+    const page = await source.backend.read({ after: position, to: end, limit: PAGE });
+    for (const stored of page) {
+      if (!filter(stored)) continue;
+      yield source.records.event(stored);
+      if (--left === 0) return;
+    }
+    position = page.length < PAGE ? end : page.at(-1)!.position;
+  }
+}
+
+/** Yields the log's events in order, and goes on as it grows. */
+export function subscribe(source: Source, options: SubscribeOptions): AsyncIterableIterator<Event> {
+  const filter = parseFilter(options);
+  const after = options.after === undefined ? undefined : parseLogPoint(options.after, "after");
+  const { signal } = options;
+  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+    throw invalid("The option `signal` must be an AbortSignal", "signal", "Pass `controller.signal`.");
+  }
+  return follow(source, filter, after, signal);
+}
+
+async function* follow(
+  source: Source,
+  filter: Filter,
+  after: Point | undefined,
+  signal: AbortSignal | undefined,
+): AsyncIterableIterator<Event> {
+  let position = after === undefined ? 0 : await source.resolve(after);
+  while (!signal?.aborted) {
+    const head = await source.head();
+    while (position < head) {
+      const page = await source.backend.read({ after: position, to: head, limit: PAGE });
+      for (const stored of page) {
+        if (!filter(stored)) continue;
+        if (signal?.aborted) return;
+        yield source.records.event(stored);
+      }
+      position = page.length < PAGE ? head : page.at(-1)!.position;
+    }
+    await source.grown(position, signal);
+  }
+}

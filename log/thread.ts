@@ -1,0 +1,382 @@
+/**
+ * A thread of a log, as apps use it.
+ *
+ * @module
+ */
+
+import type { EventInput, Expectation } from "./backend.ts";
+import { type Change, diffThread, versionAt } from "./changes.ts";
+import type { Core } from "./core.ts";
+import { invalid } from "./errors.ts";
+import {
+  type AppEvent,
+  type DeleteEvent,
+  type EraseEvent,
+  type Event,
+  type Immutable,
+  isBuiltInType,
+  type PatchEvent,
+  type RestoreEvent,
+  type SetEvent,
+} from "./event.ts";
+import { bisect, blame } from "./history.ts";
+import { parseEventId, parseKey, parseThreadId, parseType, showPath } from "./ids.ts";
+import { type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
+import { parseThreadPoint, type Point, type ThreadPoint, type Version } from "./position.ts";
+import type { Recipe } from "./recipe.ts";
+import { parseLimit } from "./subscription.ts";
+import { type PendingUpdate, planSteps } from "./updates.ts";
+import { type AnyState, type KeyOf, ThreadView } from "./view.ts";
+
+/** What a write may say beside its content. */
+export interface WriteOptions {
+  /**
+   * The version (or head) that the thread must have before the write, or `"new"` if it must not exist. Otherwise the
+   * write is refused with a `ConflictError`.
+   */
+  readonly expect?: Version | "new" | { readonly version: Version };
+  /**
+   * A name for this write, unique in its thread. Writing again under the same id gives the event that was recorded
+   * first, whatever was appended since; other content under it is refused with `id_conflict`.
+   */
+  readonly id?: string;
+  /** Anything to keep beside the value: who, why, which run. */
+  readonly meta?: unknown;
+}
+
+/** What an update may say beside its recipe. */
+export interface UpdateOptions<Value = unknown> extends WriteOptions {
+  /** What the recipe starts from where the key is not there. */
+  readonly initial?: Value;
+}
+
+/** Where and how to read a thread's history. */
+export interface ReplayOptions {
+  /** The first event. Default: version 1. */
+  readonly from?: ThreadPoint;
+  /** The last event. Default: the head. */
+  readonly to?: ThreadPoint;
+  /** At most this many. */
+  readonly limit?: number;
+  /** From the last to the first. */
+  readonly reverse?: boolean;
+}
+
+/** How to fork. */
+export interface ForkOptions {
+  /** Up to where the parent's history is shared. Default: its head. */
+  readonly at?: ThreadPoint;
+  /** A name for this fork: forking again under it gives the same. */
+  readonly id?: string;
+  /** Anything to keep beside it. */
+  readonly meta?: unknown;
+}
+
+/** Events fetched at a time. */
+const PAGE = 256;
+
+/**
+ * A named stream of events, and the state that they add up to.
+ *
+ * @example
+ * ```ts
+ * import { openLog } from "threadlog";
+ *
+ * await using log = await openLog(":memory:");
+ * const thread = log.thread<{ plan: { step: number } }>("support-42");
+ * await thread.put("plan", { step: 1 });
+ * await thread.update("plan", (draft) => { draft.step = 2; });
+ * console.log(await thread.get("plan")); // { step: 2 }
+ * console.log(await thread.at(1).get("plan")); // { step: 1 }
+ * ```
+ */
+export class Thread<State = AnyState> extends ThreadView<State> {
+  /** Its id: a string where it has one label, else the list of them. */
+  readonly id: ThreadId;
+  readonly #core: Core;
+  readonly #path: ThreadPath;
+
+  /** Threads are made by `log.thread`. */
+  constructor(core: Core, path: ThreadPath) {
+    super(core, path, async () => ({ root: await core.current() }));
+    this.#core = core;
+    this.#path = path;
+    this.id = threadIdOf(path);
+  }
+
+  /** Sets a key. The value is encoded before the call returns: later changes to it change nothing. */
+  async put<Key extends KeyOf<State>>(key: Key, value: State[Key], options: WriteOptions = {}): Promise<SetEvent> {
+    return await this.#write<SetEvent>(setInput(this.#core, this.#path, key, value, options), options);
+  }
+
+  /**
+   * Changes a key's value in part, with a recipe that changes a draft or returns a new value. It runs on the value as
+   * it is when its turn comes, possibly more than once, and is appended as a patch.
+   */
+  async update<Key extends KeyOf<State>>(
+    key: Key,
+    recipe: (draft: State[Key]) => State[Key] | void | undefined,
+    options: UpdateOptions<State[Key]> = {},
+  ): Promise<PatchEvent | SetEvent> {
+    const step = pendingUpdate(this.#core, this.#path, key, recipe as Recipe<unknown>, options);
+    const expects = parseExpect(this.#path, options.expect);
+    const [event] = await this.#core.submit({
+      request: () => planSteps(this.#core, [step], expects),
+      paths: [this.#path],
+      bytes: 256,
+    });
+    return event as PatchEvent | SetEvent;
+  }
+
+  /** Deletes a key. Deleting what is not there is recorded, too. */
+  async delete(key: KeyOf<State>, options: WriteOptions = {}): Promise<DeleteEvent> {
+    return await this.#write<DeleteEvent>(deleteInput(this.#core, this.#path, key, options), options);
+  }
+
+  /** Appends an event of the app's own type. */
+  async append<Type extends string, Value>(
+    type: Type,
+    value?: Value,
+    options: WriteOptions = {},
+  ): Promise<AppEvent<Type, Immutable<Value>>> {
+    const input = appInput(this.#core, this.#path, type, value, options);
+    return await this.#write<AppEvent<Type, Immutable<Value>>>(input, options);
+  }
+
+  /** The thread as it was at a version, a position, a time or a snapshot. A bare number is a version. */
+  at(point: ThreadPoint): ThreadView<State> {
+    const parsed = parseThreadPoint(point, "at");
+    return this.#view(parsed);
+  }
+
+  #view(point: Point): ThreadView<State> {
+    return new ThreadView<State>(this.#core, this.#path, () => this.#core.moment(this.#path, point));
+  }
+
+  /** The net changes from one point to another, in code point order of the keys. */
+  diff(from: ThreadPoint, to: ThreadPoint): AsyncIterableIterator<Change> {
+    const points = [parseThreadPoint(from, "from"), parseThreadPoint(to, "to")] as const;
+    return this.#diff(...points);
+  }
+
+  async *#diff(from: Point, to: Point): AsyncIterableIterator<Change> {
+    const core = this.#core;
+    yield* diffThread(core, this.#path, await versionAt(core, this.#path, from), await versionAt(core, this.#path, to));
+  }
+
+  /** The thread's events in order of their versions, inherited ones included. */
+  replay(options: ReplayOptions = {}): AsyncIterableIterator<Event> {
+    const from = options.from === undefined ? undefined : parseThreadPoint(options.from, "from");
+    const to = options.to === undefined ? undefined : parseThreadPoint(options.to, "to");
+    return this.#replay(from, to, parseLimit(options.limit), options.reverse === true);
+  }
+
+  async *#replay(
+    start: Point | undefined,
+    end: Point | undefined,
+    limit: number,
+    reverse: boolean,
+  ): AsyncIterableIterator<Event> {
+    const core = this.#core;
+    let from = start === undefined ? 1 : Math.max(1, await versionAt(core, this.#path, start));
+    let to = end === undefined ? (await this.head()).version : await versionAt(core, this.#path, end);
+    for (let left = limit; left > 0 && from <= to;) {
+      const size = Math.min(left, PAGE);
+      const page = await core.backend.history(this.#path, { from, to, limit: size, reverse });
+      for (const stored of page) yield core.records.event(stored);
+      if (page.length < size) return;
+      left -= page.length;
+      const last = page.at(-1)!.version;
+      if (reverse) to = last - 1;
+      else from = last + 1;
+    }
+  }
+
+  /** Folds the thread's events into a state, up to a point. */
+  async fold<Folded>(
+    initial: Folded,
+    evolve: (state: Folded, event: Event) => Folded,
+    options: Pick<ReplayOptions, "to"> = {},
+  ): Promise<Folded> {
+    let state = initial;
+    for await (const event of this.replay(options)) state = evolve(state, event);
+    return state;
+  }
+
+  /** Makes a new thread that shares this one's history up to a point. It copies nothing, however long that is. */
+  async fork(id: ThreadId, options: ForkOptions = {}): Promise<Thread<State>> {
+    const path = parseThreadId(id, "fork id");
+    const point = options.at === undefined ? undefined : parseThreadPoint(options.at, "at");
+    const eventId = parseEventId(options.id);
+    const version = point === undefined ? (await this.head()).version : await versionAt(this.#core, this.#path, point);
+    const input = this.#core.records.input({
+      path,
+      type: "fork",
+      id: eventId,
+      meta: options.meta,
+      value: { parent: this.id, version },
+      origin: { path: this.#path, version },
+    });
+    await this.#core.append([input], [{ path, version: 0 }]);
+    return new Thread<State>(this.#core, path);
+  }
+
+  /** Brings the state back to what it was at a point, as a new event: nothing is rewritten. */
+  async restore(point: ThreadPoint, options: WriteOptions = {}): Promise<RestoreEvent> {
+    const parsed = parseThreadPoint(point, "restore");
+    const expects = parseExpect(this.#path, options.expect);
+    const id = parseEventId(options.id);
+    const version = await versionAt(this.#core, this.#path, parsed);
+    const input = this.#core.records.input({
+      path: this.#path,
+      type: "restore",
+      id,
+      meta: options.meta,
+      value: { version },
+      origin: { path: this.#path, version },
+    });
+    const [event] = await this.#core.append([input], expects);
+    return event as RestoreEvent;
+  }
+
+  /**
+   * The event that last changed a key's value, or the part of it that an RFC 6901 pointer names; undefined if nothing
+   * ever did. Restores are looked through, to the event that wrote what they brought back.
+   */
+  async blame(key: KeyOf<State>, pointer = ""): Promise<Event | undefined> {
+    const { version } = await this.head();
+    const stored = await blame(this.#core, this.#path, parseKey(key), pointer, version);
+    return stored && this.#core.records.event(stored);
+  }
+
+  /**
+   * The first version for which a predicate holds, found in O(log n) reads, given that it holds for every version after
+   * that; undefined if it does not hold for the last.
+   */
+  async bisect(
+    predicate: (view: ThreadView<State>, version: Version) => boolean | Promise<boolean>,
+    options: Pick<ReplayOptions, "from" | "to"> = {},
+  ): Promise<Version | undefined> {
+    if (typeof predicate !== "function") {
+      throw invalid("The predicate must be a function", "bisect", "As in async (view) => (await view.get(k)) > 3.");
+    }
+    const { from, to } = options;
+    const core = this.#core;
+    const low = from === undefined ? 1 : Math.max(1, await versionAt(core, this.#path, parseThreadPoint(from, "from")));
+    const high = to === undefined
+      ? (await this.head()).version
+      : await versionAt(core, this.#path, parseThreadPoint(to, "to"));
+    return await bisect(low, high, async (version) => {
+      const holds: unknown = await predicate(this.#view({ kind: "version", version }), version);
+      if (typeof holds === "boolean") return holds;
+      throw invalid("The predicate must return a boolean", `version ${version}`, "Compare explicitly.");
+    });
+  }
+
+  /**
+   * Erases the thread: its payloads and keys leave the file, and one tombstone takes their place. What forks share with
+   * it stays theirs. Resolves with the tombstone; undefined if there was nothing to erase.
+   */
+  async erase(options: Pick<WriteOptions, "meta"> = {}): Promise<EraseEvent | undefined> {
+    const [event] = await eraseThreads(this.#core, [this.#path], options.meta);
+    return event;
+  }
+
+  async #write<Written extends Event>(input: EventInput, options: WriteOptions): Promise<Written> {
+    const [event] = await this.#core.append([input], parseExpect(this.#path, options.expect));
+    return event as Written;
+  }
+}
+
+/** Checks an expectation. */
+export function parseExpect(path: ThreadPath, expect: WriteOptions["expect"]): Expectation[] {
+  if (expect === undefined) return [];
+  const version: unknown = expect === "new"
+    ? 0
+    : typeof expect === "object" && expect !== null
+    ? expect.version
+    : expect;
+  if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 0) {
+    throw invalid('`expect` must be a version, a head or "new"', `thread ${showPath(path)}`, "Take it from head().");
+  }
+  return [{ path, version }];
+}
+
+/** Encodes a put. */
+export function setInput(core: Core, path: ThreadPath, key: string, value: unknown, options: WriteOptions): EventInput {
+  return core.records.input({
+    path,
+    type: "set",
+    key: parseKey(key),
+    value,
+    id: parseEventId(options.id),
+    meta: options.meta,
+  });
+}
+
+/** Encodes a deletion. */
+export function deleteInput(core: Core, path: ThreadPath, key: string, options: WriteOptions): EventInput {
+  return core.records.input({
+    path,
+    type: "delete",
+    key: parseKey(key),
+    id: parseEventId(options.id),
+    meta: options.meta,
+  });
+}
+
+/** Encodes an app's event. */
+export function appInput(
+  core: Core,
+  path: ThreadPath,
+  type: string,
+  value: unknown,
+  options: WriteOptions,
+): EventInput {
+  if (isBuiltInType(parseType(type))) {
+    throw invalid(`The event type ${JSON.stringify(type)} is Threadlog's own`, "type", "Choose another name.");
+  }
+  return core.records.input({ path, type, value, id: parseEventId(options.id), meta: options.meta });
+}
+
+/** Checks an update. */
+export function pendingUpdate(
+  core: Core,
+  path: ThreadPath,
+  key: string,
+  recipe: Recipe<unknown>,
+  options: UpdateOptions,
+): PendingUpdate {
+  if (typeof recipe !== "function") {
+    throw invalid("The recipe must be a function", "recipe", "As in (draft) => { draft.step = 2; }.");
+  }
+  return {
+    path,
+    key: parseKey(key),
+    recipe,
+    initial: "initial" in options ? { value: core.records.copy(options.initial, { path, key }) } : undefined,
+    id: parseEventId(options.id),
+    meta: options.meta === undefined ? undefined : core.records.copy(options.meta, { path, key }),
+  };
+}
+
+/** Erases threads together. Those that do not exist, or hold nothing but a tombstone, are left as they are. */
+export async function eraseThreads(core: Core, paths: readonly ThreadPath[], meta: unknown): Promise<EraseEvent[]> {
+  const events = await core.submit({
+    paths,
+    bytes: 256 * paths.length,
+    request: async () => {
+      const events: EventInput[] = [];
+      const expects: Expectation[] = [];
+      for (const path of paths) {
+        const thread = await core.backend.thread(path, { position: core.keyspace.root.position });
+        const { version = 0, erased = 0 } = thread ?? {};
+        if (version === 0 || (erased > 0 && version === erased + 1)) continue;
+        events.push(core.records.input({ path, type: "erase", meta, value: { through: version } }));
+        expects.push({ path, version });
+      }
+      return { events, expects };
+    },
+  });
+  return events as EraseEvent[];
+}

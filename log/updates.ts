@@ -1,0 +1,100 @@
+/**
+ * Updates: a recipe runs on the value as it is when its turn comes, and is appended as a patch.
+ *
+ * @module
+ */
+
+import type { AppendRequest, EventInput, Expectation } from "./backend.ts";
+import type { Core } from "./core.ts";
+import { ConflictError, ThreadlogError } from "./errors.ts";
+import { showPath, type ThreadPath } from "./ids.ts";
+import { diff } from "./json_patch.ts";
+import { loadRecipes, type Recipe, runRecipe } from "./recipe.ts";
+import type { StoredValue } from "./value.ts";
+
+/** An update that waits for its turn. */
+export interface PendingUpdate {
+  readonly path: ThreadPath;
+  readonly key: string;
+  readonly recipe: Recipe<unknown>;
+  /** What the recipe starts from where the key is not there. */
+  readonly initial: { readonly value: unknown } | undefined;
+  readonly id: string | undefined;
+  readonly meta: unknown;
+}
+
+/** One step of a request: an event that is encoded already, or an update. */
+export type Step = EventInput | PendingUpdate;
+
+/** What a step of the same request has left under a key. */
+interface Left {
+  readonly value: unknown;
+  readonly exists: boolean;
+}
+
+/**
+ * Makes a request of steps, running each recipe on what the steps before it leave. The request holds only as long as
+ * none of the updated threads grows: it expects the heads that it was made from.
+ */
+export async function planSteps(
+  core: Core,
+  steps: readonly Step[],
+  expects: readonly Expectation[],
+): Promise<AppendRequest> {
+  await loadRecipes();
+  const root = core.keyspace.root;
+  const guards = new Map<ThreadPath, number>();
+  for (const step of steps) {
+    if ("recipe" in step) guards.set(step.path, (await core.keyspace.head(root, step.path)).version);
+  }
+  for (const { path, version } of expects) {
+    const actual = guards.get(path);
+    if (actual !== undefined && actual !== version) throw new ConflictError(showPath(path), version, actual);
+    guards.set(path, version);
+  }
+  const left = new Map<string, Left>();
+  const events: EventInput[] = [];
+  for (const step of steps) {
+    const place = `${step.path}${step.key}`;
+    if (!("recipe" in step)) {
+      events.push(step);
+      if (step.key !== undefined) {
+        const exists = step.type !== "delete";
+        left.set(place, { exists, value: exists ? core.records.valueOf(step) : undefined });
+      }
+      continue;
+    }
+    const earlier = left.get(place);
+    const stored = earlier === undefined ? await core.keyspace.value(root, step.path, step.key) : undefined;
+    const { event, after } = planUpdate(core, step, stored, earlier);
+    events.push(event);
+    left.set(place, { exists: true, value: after });
+  }
+  return { events, expects: [...guards].map(([path, version]) => ({ path, version })) };
+}
+
+function planUpdate(
+  core: Core,
+  step: PendingUpdate,
+  stored: StoredValue | undefined,
+  earlier: Left | undefined,
+): { event: EventInput; after: unknown } {
+  const { path, key, recipe, initial, id, meta } = step;
+  const found = stored !== undefined || earlier?.exists === true;
+  if (!found && initial === undefined) {
+    throw new ThreadlogError("not_found", `There is no key ${JSON.stringify(key)} to update`, {
+      place: `thread ${showPath(path)}`,
+      remedy: "Put it first, or pass { initial }.",
+    });
+  }
+  const before = () => stored !== undefined ? stored.read() : found ? earlier!.value : initial!.value;
+  const after = runRecipe(before(), recipe);
+  // A value that the log does not hold yet, or only in this same request, can't be patched: it is stored whole.
+  const base = stored ?? undefined;
+  if (!found) {
+    const event = core.records.input({ path, type: "set", key, id, meta, value: after });
+    return { event, after: core.records.valueOf(event) };
+  }
+  const event = core.records.patch({ path, key, id, meta }, base, diff(before(), after), after);
+  return { event, after: base === undefined ? core.records.copy(after, { path }) : after };
+}

@@ -1,0 +1,150 @@
+/**
+ * Holds every event against the hash chain of its thread.
+ *
+ * @module
+ */
+
+import type { Backend, StoredEvent } from "./backend.ts";
+import { digestOf, FIRST_LINK, linkOf, sameBytes } from "./digest.ts";
+import { type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
+import type { Position, Version } from "./position.ts";
+
+/** An event that does not fit. */
+export interface Fault {
+  /** Its position; for something missing, the next that is there. */
+  readonly position: Position;
+  /** Its thread, where that can be told. */
+  readonly thread: ThreadId | undefined;
+  /** Its version, where that can be told. */
+  readonly version: Version | undefined;
+  /** What is wrong, as a sentence. */
+  readonly reason: string;
+}
+
+/** What `verify` found. */
+export interface VerifyReport {
+  /** Whether everything fits. */
+  readonly ok: boolean;
+  /** How many events were checked. */
+  readonly events: number;
+  /** The last position that was checked. */
+  readonly position: Position;
+  /** How many faults there are. */
+  readonly faults: number;
+  /** The fault with the lowest position. */
+  readonly first: Fault | undefined;
+}
+
+interface Link {
+  readonly version: Version;
+  readonly link: Uint8Array;
+}
+
+/** Events fetched at a time. */
+const PAGE = 256;
+/** How many threads' links are remembered; others are looked up again. */
+const MAX_LINKS = 50_000;
+
+/** Checks a log up to a position. */
+export async function verify(backend: Backend, head: Position): Promise<VerifyReport> {
+  const check = new Check(backend);
+  await check.run(head);
+  return check.report(head);
+}
+
+class Check {
+  readonly #backend: Backend;
+  readonly #links = new Map<ThreadPath, Link>();
+  #events = 0;
+  #faults = 0;
+  #first: Fault | undefined;
+
+  constructor(backend: Backend) {
+    this.#backend = backend;
+  }
+
+  async run(head: Position): Promise<void> {
+    for (let after = 0; after < head;) {
+      let page: readonly StoredEvent[];
+      try {
+        page = await this.#backend.read({ after, to: head, limit: PAGE });
+      } catch {
+        // One damaged row spoils the page: find it alone.
+        after = await this.#step(after, head);
+        continue;
+      }
+      for (const event of page) await this.#event(event);
+      after = page.length < PAGE ? head : page.at(-1)!.position;
+    }
+    for (const reason of await this.#backend.integrity()) this.#fault(head, undefined, undefined, reason);
+    const { erased } = await this.#backend.stats();
+    const missing = head - erased - this.#events;
+    if (missing > 0 && this.#faults === 0) {
+      this.#fault(head, undefined, undefined, `${missing} events that should be there are missing`);
+    }
+  }
+
+  report(position: Position): VerifyReport {
+    const first = this.#first;
+    return Object.freeze({ ok: first === undefined, events: this.#events, position, faults: this.#faults, first });
+  }
+
+  async #step(after: Position, head: Position): Promise<Position> {
+    const position = after + 1;
+    try {
+      const page = await this.#backend.read({ after, to: position, limit: 1 });
+      for (const event of page) await this.#event(event);
+    } catch (error) {
+      this.#fault(position, undefined, undefined, `The event can't be read: ${(error as Error).message}`);
+    }
+    return Math.min(position, head);
+  }
+
+  async #event(event: StoredEvent): Promise<void> {
+    this.#events++;
+    const previous = await this.#previous(event);
+    const expected = previous.version + 1;
+    if (event.version !== expected && !await this.#wasErased(event)) {
+      this.#fault(event.position, event.path, event.version, `Version ${expected} of the thread is missing before it`);
+    } else {
+      const link = linkOf(previous.link, digestOf(event), event.position, event.version, event.time);
+      if (!sameBytes(link, event.link)) {
+        this.#fault(event.position, event.path, event.version, "Its content does not fit the thread's hash chain");
+      }
+    }
+    if (this.#links.size >= MAX_LINKS) this.#links.clear();
+    this.#links.set(event.path, { version: event.version, link: event.link });
+  }
+
+  /** Whether a gap before an event is what its tombstone says. */
+  async #wasErased(event: StoredEvent): Promise<boolean> {
+    if (event.type !== "erase") return false;
+    const thread = await this.#backend.thread(event.path, { position: Number.MAX_SAFE_INTEGER });
+    return thread !== undefined && thread.erased >= event.version - 1;
+  }
+
+  /** The event before in the thread, or in the one that it was forked from. A tombstone begins a chain of its own. */
+  async #previous(event: StoredEvent): Promise<Link> {
+    const known = this.#links.get(event.path);
+    if (known !== undefined) return event.type === "erase" ? { ...known, link: FIRST_LINK } : known;
+    if (event.version === 1 || event.type === "erase") return { version: 0, link: FIRST_LINK };
+    const [before] = await this.#backend.history(event.path, {
+      from: 1,
+      to: event.version - 1,
+      limit: 1,
+      reverse: true,
+    });
+    return before ?? { version: 0, link: FIRST_LINK };
+  }
+
+  #fault(position: Position, path: ThreadPath | undefined, version: Version | undefined, reason: string): void {
+    this.#faults++;
+    if (this.#first !== undefined && this.#first.position <= position) return;
+    this.#first = Object.freeze({
+      position,
+      thread: path === undefined ? undefined : threadIdOf(path),
+      version,
+      reason,
+    });
+  }
+}

@@ -1,0 +1,233 @@
+/**
+ * The projection that every log has: the current value of every key of every thread.
+ *
+ * It is immutable: each event makes a new root that shares all but a path with the last one, so a snapshot is a root
+ * that somebody kept. It is a cache: what it does not hold is one seek away in the log, at any position, so it may
+ * forget anything at any time, and opening a log fills nothing.
+ *
+ * @module
+ */
+
+import type { Backend, StoredEvent, ThreadRecord } from "../log/backend.ts";
+import type { ThreadPath } from "../log/ids.ts";
+import type { Position, Version } from "../log/position.ts";
+import type { Records } from "../log/records.ts";
+import type { StoredValue } from "../log/value.ts";
+import { OrderedMap } from "./ordered_map.ts";
+
+/** What is known of one thread. Immutable, but for `usage`. */
+interface ThreadState {
+  /** Its newest event; undefined if only values have been read. */
+  readonly head: ThreadHead | undefined;
+  /** Current values by key; null for a key that is known not to be there. */
+  readonly entries: OrderedMap<StoredValue | null>;
+  /** Whether `entries` holds every key that is there. */
+  readonly complete: boolean;
+  /** Bytes of memory that the entries take, about. */
+  readonly size: number;
+  /** When it was last used: shared by all states of the thread. */
+  readonly usage: { tick: number };
+}
+
+interface ThreadHead {
+  readonly version: Version;
+  readonly position: Position;
+  /** The thread's newest entry: its position (0 if there is none), and its key, if that is known. */
+  readonly latest: Position;
+  readonly latestKey: string | undefined;
+}
+
+/** All threads at one position. Holding it keeps it. */
+export interface KeyspaceRoot {
+  readonly position: Position;
+  readonly threads: OrderedMap<ThreadState>;
+}
+
+const NO_ENTRIES: OrderedMap<StoredValue | null> = OrderedMap.empty();
+/** Bytes of memory that a thread takes beside its entries, about. */
+const THREAD_SIZE = 512;
+
+/** The current state, kept up to date event by event, within a budget of memory. */
+export class Keyspace {
+  readonly #backend: Backend;
+  readonly #records: Records;
+  readonly #budget: number;
+  #root: KeyspaceRoot;
+  #size = 0;
+  #clock = 0;
+
+  constructor(backend: Backend, records: Records, budgetBytes: number, position: Position) {
+    this.#backend = backend;
+    this.#records = records;
+    this.#budget = budgetBytes;
+    this.#root = { position, threads: OrderedMap.empty() };
+  }
+
+  /** The state as of the last event that was applied. */
+  get root(): KeyspaceRoot {
+    return this.#root;
+  }
+
+  /** Bytes of memory in use, about. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Folds in the events that follow. */
+  apply(events: readonly StoredEvent[]): void {
+    let { threads } = this.#root;
+    for (const event of events) {
+      const before = threads.get(event.path);
+      const after = this.#evolve(before, event, threads);
+      this.#size += sizeOf(after) - (before === undefined ? 0 : sizeOf(before));
+      threads = threads.set(event.path, after);
+    }
+    this.#root = { position: events.at(-1)!.position, threads };
+    if (this.#size > this.#budget) this.#evict();
+  }
+
+  /** Forgets everything: the events up to a position were too many to fold in. */
+  reset(position: Position): void {
+    this.#root = { position, threads: OrderedMap.empty() };
+    this.#size = 0;
+  }
+
+  /** A key's value at a root; undefined where there is none. In memory where it can be. */
+  async value(root: KeyspaceRoot, path: ThreadPath, key: string): Promise<StoredValue | undefined> {
+    const state = this.#use(root, path);
+    const known = state?.entries.get(key);
+    if (known !== undefined) return known ?? undefined;
+    if (state?.complete) return undefined;
+    const chain = await this.#backend.entry(path, key, { position: root.position });
+    const value = chain.length === 0 ? null : this.#records.value(chain);
+    // Only if nothing happened to the thread meanwhile: then what was read is current still.
+    if (this.#root.threads.get(path) === state) this.#remember(path, state, key, value);
+    return value ?? undefined;
+  }
+
+  /** The end of a thread at a root. */
+  async head(root: KeyspaceRoot, path: ThreadPath): Promise<{ version: Version; position: Position }> {
+    const head = this.#use(root, path)?.head ?? await this.#record(root, path);
+    return head === undefined ? { version: 0, position: 0 } : { version: head.version, position: head.position };
+  }
+
+  /** The newest entry of a thread at a root. */
+  async latest(root: KeyspaceRoot, path: ThreadPath): Promise<StoredValue | undefined> {
+    const head = this.#use(root, path)?.head;
+    if (head?.latest === 0) return undefined;
+    if (head?.latestKey !== undefined) {
+      const value = await this.value(root, path, head.latestKey);
+      if (value?.event.position === head.latest) return value;
+    }
+    const chain = await this.#backend.latest(path, { position: root.position });
+    return chain.length === 0 ? undefined : this.#records.value(chain);
+  }
+
+  /** The entries of a thread in memory, if all of them are. */
+  complete(root: KeyspaceRoot, path: ThreadPath): OrderedMap<StoredValue | null> | undefined {
+    const state = this.#use(root, path);
+    return state?.complete ? state.entries : undefined;
+  }
+
+  #use(root: KeyspaceRoot, path: ThreadPath): ThreadState | undefined {
+    const state = root.threads.get(path);
+    if (state !== undefined) state.usage.tick = ++this.#clock;
+    return state;
+  }
+
+  async #record(root: KeyspaceRoot, path: ThreadPath): Promise<ThreadRecord | undefined> {
+    const state = root.threads.get(path);
+    const record = await this.#backend.thread(path, { position: root.position });
+    if (record !== undefined && this.#root.threads.get(path) === state) {
+      const { version, position, latest } = record;
+      const head = { version, position, latest, latestKey: undefined };
+      this.#replace(path, state, { ...(state ?? this.#unknown()), head });
+    }
+    return record;
+  }
+
+  #remember(path: ThreadPath, state: ThreadState | undefined, key: string, value: StoredValue | null): void {
+    const { entries, size, ...rest } = state ?? this.#unknown();
+    this.#replace(path, state, {
+      ...rest,
+      entries: entries.set(key, value),
+      size: size + entrySize(key, value),
+    });
+    if (this.#size > this.#budget) this.#evict();
+  }
+
+  #replace(path: ThreadPath, before: ThreadState | undefined, after: ThreadState): void {
+    this.#size += sizeOf(after) - (before === undefined ? 0 : sizeOf(before));
+    this.#root = { position: this.#root.position, threads: this.#root.threads.set(path, after) };
+  }
+
+  #unknown(): ThreadState {
+    return { head: undefined, entries: NO_ENTRIES, complete: false, size: 0, usage: { tick: ++this.#clock } };
+  }
+
+  #evolve(state: ThreadState | undefined, event: StoredEvent, threads: OrderedMap<ThreadState>): ThreadState {
+    const { entries, size, complete, usage } = state ?? { ...this.#unknown(), complete: event.version === 1 };
+    usage.tick = ++this.#clock;
+    const latestKey = event.latest === 0
+      ? undefined
+      : event.latest === event.position
+      ? event.key
+      : event.latest === state?.head?.latest
+      ? state.head.latestKey
+      : undefined;
+    const head = { version: event.version, position: event.position, latest: event.latest, latestKey };
+    switch (event.type) {
+      case "set":
+      case "patch":
+      case "delete": {
+        const key = event.key!;
+        const before = entries.get(key);
+        const after = event.type === "delete" ? null : this.#records.next(event, before ?? undefined);
+        const kept = size - (before === undefined ? 0 : entrySize(key, before));
+        // A patch on a value that is not in memory: the next read fetches both.
+        if (after === undefined) return { head, entries: entries.delete(key), complete: false, size: kept, usage };
+        return { head, entries: entries.set(key, after), complete, size: kept + entrySize(key, after), usage };
+      }
+      case "fork":
+        return { ...this.#inherited(event, threads), head, usage };
+      case "restore":
+        return { head, entries: NO_ENTRIES, complete: false, size: 0, usage };
+      case "erase":
+        return { head, entries: NO_ENTRIES, complete: true, size: 0, usage };
+      default:
+        return { head, entries, complete, size, usage };
+    }
+  }
+
+  /** A fork of a thread's head begins with what is known of the parent. */
+  #inherited(fork: StoredEvent, threads: OrderedMap<ThreadState>): Pick<ThreadState, "entries" | "complete" | "size"> {
+    const { parent } = this.#records.event(fork).value as { parent: string | readonly string[] };
+    const path = this.#records.pathOf(parent);
+    const state = threads.get(path);
+    if (state?.head === undefined || state.head.version !== fork.version - 1) {
+      return { entries: NO_ENTRIES, complete: false, size: 0 };
+    }
+    return { entries: state.entries, complete: state.complete, size: state.size };
+  }
+
+  /** Forgets the threads that were used longest ago. */
+  #evict(): void {
+    const byAge = [...this.#root.threads.entries()].sort(([, a], [, b]) => a.usage.tick - b.usage.tick);
+    let { threads } = this.#root;
+    const goal = this.#budget * 0.75;
+    for (const [path, state] of byAge) {
+      if (this.#size <= goal) break;
+      threads = threads.delete(path);
+      this.#size -= sizeOf(state);
+    }
+    this.#root = { position: this.#root.position, threads };
+  }
+}
+
+function sizeOf(state: ThreadState): number {
+  return THREAD_SIZE + state.size;
+}
+
+function entrySize(key: string, value: StoredValue | null): number {
+  return 64 + 2 * key.length + (value?.size ?? 0);
+}
