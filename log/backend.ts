@@ -162,8 +162,9 @@ export interface BackendStats {
   readonly events: number;
   /** How many events have been erased. */
   readonly erased: number;
-  /** Bytes on disk: the data and its write-ahead log; 0 in memory. */
+  /** Bytes on disk; 0 in memory. */
   readonly dataBytes: number;
+  /** Bytes on disk of the write-ahead log; 0 where there is none. */
   readonly walBytes: number;
 }
 

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { takeOptions } from "./arguments.ts";
 import type { EventInput, Expectation } from "./backend.ts";
 import type { Core } from "./core.ts";
 import { invalid } from "./errors.ts";
@@ -17,9 +18,11 @@ import {
   parseExpect,
   pendingUpdate,
   setInput,
+  UPDATE_OPTIONS,
   type UpdateOptions,
+  WRITE_OPTIONS,
   type WriteOptions,
-} from "./thread.ts";
+} from "./writes.ts";
 import type { AnyState, KeyOf } from "./view.ts";
 
 /** The most events in a batch: what one transaction can hold without stopping others for long. */
@@ -59,11 +62,22 @@ export class Batch {
     const path = parseThreadId(id);
     const add = (step: Step, { expect }: WriteOptions) => this.#add(path, step, expect);
     return {
-      put: (key, value, options = {}) => add(setInput(core, path, key, value, options), options),
-      update: (key, recipe, options = {}) =>
-        add(pendingUpdate(core, path, key, recipe as Recipe<unknown>, options), options),
-      delete: (key, options = {}) => add(deleteInput(core, path, key, options), options),
-      append: (type, value, options = {}) => add(appInput(core, path, type, value, options), options),
+      put: (key, value, options = {}) => {
+        const given = takeOptions(options, WRITE_OPTIONS);
+        add(setInput(core, path, key, value, given), given);
+      },
+      update: (key, recipe, options = {}) => {
+        const given = takeOptions(options, UPDATE_OPTIONS);
+        add(pendingUpdate(core, path, key, recipe as Recipe<unknown>, given), given);
+      },
+      delete: (key, options = {}) => {
+        const given = takeOptions(options, WRITE_OPTIONS);
+        add(deleteInput(core, path, key, given), given);
+      },
+      append: (type, value, options = {}) => {
+        const given = takeOptions(options, WRITE_OPTIONS);
+        add(appInput(core, path, type, value, given), given);
+      },
     };
   }
 

@@ -4,12 +4,13 @@
  * @module
  */
 
+import { guarded } from "./arguments.ts";
 import type { StoredEvent } from "./backend.ts";
 import type { Core, Moment } from "./core.ts";
-import { ThreadlogError } from "./errors.ts";
+import { invalid, ThreadlogError } from "./errors.ts";
 import { equal } from "./equal.ts";
 import type { Operation } from "./event.ts";
-import { compareNames, type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
+import { compareNames, showPath, type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
 import { apply, diff } from "./json_patch.ts";
 import type { Point, Position, Version } from "./position.ts";
 import { listValues, readValue } from "./view.ts";
@@ -158,6 +159,18 @@ export async function versionAt(core: Core, path: ThreadPath, point: Point): Pro
   return (await core.backend.thread(path, moment.at))?.version ?? 0;
 }
 
+/** The version that a fork or restore to a point continues from: like a read of it, refused where it was erased. */
+export async function originAt(core: Core, path: ThreadPath, point: Point): Promise<Version> {
+  const version = await versionAt(core, path, point);
+  if (version > 0 || point.kind === "version") return version;
+  const record = await core.backend.thread(path, { position: await core.resolve(point) });
+  if (record === undefined) return 0;
+  throw new ThreadlogError("erased", `Thread ${showPath(path)} was erased through version ${record.erased}`, {
+    place: `thread ${showPath(path)}`,
+    remedy: "Choose a later point: what was erased can't come back.",
+  });
+}
+
 /**
  * Makes the state at the second point out of the state at the first and the changes between them. Neither is changed.
  *
@@ -177,8 +190,18 @@ export function applyChanges(
   state: ReadonlyMap<string, unknown>,
   changes: Iterable<Pick<Change, "key" | "kind" | "operations">>,
 ): Map<string, unknown> {
-  const result = new Map(state);
-  for (const { key, kind, operations } of changes) {
+  if (typeof state !== "object" || state === null) {
+    throw invalid("The state must be a Map", "state", "Of values by their keys.");
+  }
+  const result = guarded("state", () => new Map(state));
+  if (typeof (changes as Partial<Iterable<unknown>> | undefined)?.[Symbol.iterator] !== "function") {
+    throw invalid("The changes must be a list", "changes", "As thread.diff() gives them.");
+  }
+  const list = guarded(
+    "changes",
+    () => Array.from(changes, ({ key, kind, operations }) => ({ key, kind, operations })),
+  );
+  for (const { key, kind, operations } of list) {
     if (kind === "removed") result.delete(key);
     else result.set(key, apply(result.get(key), operations));
   }

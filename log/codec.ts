@@ -85,7 +85,10 @@ function attempt<T>(code: "unencodable" | "undecodable", what: string, place: st
     return action();
   } catch (error) {
     if (error instanceof ThreadlogError) throw error;
-    throw new ThreadlogError(code, what, { ...(place === undefined ? {} : { place }), cause: error });
+    const remedy = code === "unencodable"
+      ? "Store plain data that the codec keeps, or use the default codec."
+      : "Open the log with the codec that wrote it; if it is that one, the bytes are damaged.";
+    throw new ThreadlogError(code, what, { ...(place === undefined ? {} : { place }), remedy, cause: error });
   }
 }
 

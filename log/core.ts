@@ -4,7 +4,7 @@
  * @module
  */
 
-import { setImmediate } from "node:timers";
+import { clearInterval, setImmediate, setInterval } from "node:timers";
 import { Fold, type ProjectionDefinition, type ProjectionStore } from "../projections/projection.ts";
 import { Keyspace, type KeyspaceRoot } from "../projections/keyspace.ts";
 import type { AppendRequest, Backend, EventInput, Expectation, ReadPoint, StoredEvent } from "./backend.ts";
@@ -39,10 +39,13 @@ export class Core implements Source {
   readonly keyspace: Keyspace;
   readonly writer: Writer;
   readonly #folds = new Set<Fold<unknown>>();
-  readonly #trailing = new Set<Fold<unknown>>();
+  /** Each with what ends, by an error, when its fold does. */
+  readonly #trailing = new Map<Fold<unknown>, Promise<never>>();
   #position: Position;
   #growth = Promise.withResolvers<void>();
-  #waiters = 0;
+  /** Who waits for the log to grow: readers, for whom the process stays alive, and folds, for which it does not. */
+  #readers = 0;
+  #trailers = 0;
   #poll: ReturnType<typeof setInterval> | undefined;
   #closed: Promise<void> | undefined;
 
@@ -122,9 +125,10 @@ export class Core implements Source {
     const fold = new Fold(definition, store);
     await fold.restore(await this.head());
     if (definition.mode === "behind") {
-      this.#trailing.add(fold as Fold<unknown>);
-      // It ends with an error when the log closes; a failed read shows to whoever waits for the state.
-      this.#trail(fold as Fold<unknown>).catch(() => {});
+      const trail = this.#trail(fold as Fold<unknown>);
+      // A failed read shows to whoever asks for the state.
+      trail.catch((error: unknown) => this.#closed === undefined && fold.fail(error));
+      this.#trailing.set(fold as Fold<unknown>, trail);
     } else {
       await this.#foldUpTo(fold as Fold<unknown>);
       this.#folds.add(fold as Fold<unknown>);
@@ -150,42 +154,51 @@ export class Core implements Source {
   }
 
   /** Folds a projection behind the log until it closes. */
-  async #trail(fold: Fold<unknown>): Promise<void> {
+  async #trail(fold: Fold<unknown>): Promise<never> {
     while (this.#closed === undefined) {
       await this.#foldUpTo(fold);
-      if (fold.isSaveDue) await this.#save([fold]);
-      await this.grown(fold.position, undefined);
+      if (fold.isSaveDue) await this.#save([fold]).catch(() => {});
+      await this.#grown(fold.position, undefined, "trailer");
     }
+    throw closedError();
   }
 
   /** Resolves when a trailing fold may have got further. */
   async folded(fold: Fold<unknown>): Promise<void> {
-    if (this.#trailing.has(fold)) await new Promise((resolve) => setImmediate(resolve));
-    else await this.#foldUpTo(fold);
+    const trail = this.#trailing.get(fold);
+    if (trail === undefined) await this.#foldUpTo(fold);
+    else await Promise.race([trail, new Promise((resolve) => setImmediate(resolve))]);
   }
 
   async grown(beyond: Position, signal: AbortSignal | undefined): Promise<void> {
+    await this.#grown(beyond, signal, "reader");
+  }
+
+  async #grown(beyond: Position, signal: AbortSignal | undefined, who: "reader" | "trailer"): Promise<void> {
     if (this.#closed !== undefined) throw closedError();
     if (signal?.aborted || this.#position > beyond) return;
     // One promise for all who wait: an append wakes any number of them at the cost of one.
     const aborted = Promise.withResolvers<void>();
     const abort = () => aborted.resolve();
     signal?.addEventListener("abort", abort, { once: true });
-    this.#wait(1);
+    this.#wait(who, 1);
     try {
       await Promise.race([this.#growth.promise, aborted.promise]);
     } finally {
-      this.#wait(-1);
+      this.#wait(who, -1);
       signal?.removeEventListener("abort", abort);
     }
   }
 
-  #wait(change: number): void {
-    this.#waiters += change;
+  #wait(who: "reader" | "trailer", change: number): void {
+    if (who === "reader") this.#readers += change;
+    else this.#trailers += change;
     if (this.backend.kind === "memory") return;
-    if (this.#waiters > 0) {
+    if (this.#readers + this.#trailers > 0) {
       // Failures show to whoever reads next.
       this.#poll ??= setInterval(() => void this.fresh()?.catch(() => {}), POLL_MS);
+      if (this.#readers > 0) this.#poll.ref();
+      else this.#poll.unref();
     } else {
       clearInterval(this.#poll);
       this.#poll = undefined;
@@ -204,7 +217,7 @@ export class Core implements Source {
     growth.promise.catch(() => {});
     growth.reject(closedError());
     try {
-      await this.#save([...this.#folds, ...this.#trailing]);
+      await this.#save([...this.#folds, ...this.#trailing.keys()]);
     } finally {
       await this.backend.close();
     }
@@ -245,7 +258,8 @@ export class Core implements Source {
       }
     }
     const due = [...this.#folds].filter((fold) => fold.isSaveDue);
-    if (due.length > 0) await this.#save(due);
+    // A state is only a cache: a failure to save it shows to whoever asks for it, not to whoever appends.
+    if (due.length > 0) await this.#save(due).catch(() => {});
     this.#announce();
   }
 

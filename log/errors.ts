@@ -171,6 +171,6 @@ export function assert(condition: unknown, invariant: string): asserts condition
 }
 
 /** The one way to refuse an argument, so that every refusal reads alike. */
-export function invalid(what: string, place: string, remedy: string): ThreadlogError {
-  return new ThreadlogError("invalid_argument", what, { place, remedy });
+export function invalid(what: string, place: string, remedy: string, cause?: unknown): ThreadlogError {
+  return new ThreadlogError("invalid_argument", what, { place, remedy, cause });
 }

@@ -6,6 +6,7 @@
  * @module
  */
 
+import { guarded } from "./arguments.ts";
 import { equal, isPlainObject } from "./equal.ts";
 import { invalid, type ThreadlogError } from "./errors.ts";
 import type { Operation } from "./event.ts";
@@ -19,7 +20,9 @@ const MISSING = Symbol("missing");
 
 /** Splits an RFC 6901 pointer into its unescaped segments. */
 export function parsePointer(pointer: string): string[] {
-  if (typeof pointer !== "string") throw invalid("A pointer must be a string", String(pointer), 'Write "/a/0" or "".');
+  if (typeof pointer !== "string") {
+    throw invalid("A pointer must be a string", showPlace(pointer), 'Write "/a/0" or "".');
+  }
   if (pointer === "") return [];
   if (pointer[0] !== "/") throw invalid("A pointer must start with a slash", pointer, 'Write "/a/0"; "" is the root.');
   const segments = pointer.slice(1).split("/");
@@ -29,6 +32,10 @@ export function parsePointer(pointer: string): string[] {
   }
   // In this order, or ~01 would become a slash.
   return segments.map((segment) => segment.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+function showPlace(pointer: unknown): string {
+  return typeof pointer === "object" && pointer !== null ? "pointer" : String(pointer);
 }
 
 /** Joins segments into an RFC 6901 pointer. */
@@ -238,12 +245,15 @@ function applyOne(root: unknown, operation: Operation, owned: Set<Container>): u
 }
 
 function checkOperation(operation: Operation): void {
-  const { op, path } = Object(operation) as Partial<Operation>;
+  const [op, path, isValued] = guarded("operations", () => {
+    const { op, path } = Object(operation) as Partial<Operation>;
+    return [op, String(path), Object.hasOwn(Object(operation), "value")] as const;
+  });
   if (op !== "add" && op !== "replace" && op !== "remove") {
-    throw invalid(`Unknown operation ${JSON.stringify(op)}`, String(path), "Use add, replace or remove.");
+    throw invalid(`Unknown operation ${String(op)}`, path, "Use add, replace or remove.");
   }
-  if (op !== "remove" && !Object.hasOwn(operation, "value")) {
-    throw invalid(`The operation ${op} has no value`, String(path), "Give it one; undefined is one too.");
+  if (op !== "remove" && !isValued) {
+    throw invalid(`The operation ${op} has no value`, path, "Give it one; undefined is one too.");
   }
 }
 

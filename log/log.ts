@@ -6,6 +6,7 @@
 
 import { Fold, type ProjectionDefinition, type ProjectionStore } from "../projections/projection.ts";
 import { defineProjection } from "../projections/projection.ts";
+import { guarded, takeOptions } from "./arguments.ts";
 import type { BackendStats } from "./backend.ts";
 import { type Batch, runBatch } from "./batch.ts";
 import { type Change, diffLog } from "./changes.ts";
@@ -94,7 +95,9 @@ export class Log implements AsyncDisposable {
 
   /** The log as it was at a position, a time, or a snapshot. A bare number is a position. */
   at(point: LogPoint): LogView {
-    return point instanceof Snapshot ? point : new LogView(this.#core, parseLogPoint(point, "at"));
+    return guarded("at", () => point instanceof Snapshot)
+      ? point as Snapshot
+      : new LogView(this.#core, parseLogPoint(point, "at"));
   }
 
   /** The net changes from one point to another, in the order of threads and keys. Costs the events between them. */
@@ -104,7 +107,7 @@ export class Log implements AsyncDisposable {
     options: { readonly prefix?: ThreadId | readonly [] } = {},
   ): AsyncIterableIterator<Change> {
     const points = [parseLogPoint(from, "from"), parseLogPoint(to, "to")] as const;
-    return this.#diff(parsePrefix(options.prefix), ...points);
+    return this.#diff(parsePrefix(takeOptions(options, ["prefix"]).prefix), ...points);
   }
 
   async *#diff(

@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { SqliteOptions } from "../backends/sqlite/sqlite_backend.ts";
+import type { SqliteOptions } from "../backends/sqlite/open_file.ts";
+import { guarded, takeOptions } from "./arguments.ts";
 import type { Backend } from "./backend.ts";
 import { type Codec, codecId } from "./codec.ts";
 import { Core } from "./core.ts";
@@ -44,7 +45,23 @@ export interface OpenOptions {
   readonly now?: () => number;
 }
 
+const OPTIONS = [
+  "durability",
+  "readOnly",
+  "codec",
+  "upcasters",
+  "cacheBytes",
+  "maxValueBytes",
+  "maxQueue",
+  "maxQueueBytes",
+  "busyTimeoutMs",
+  "allowNetworkFilesystem",
+  "driver",
+  "now",
+] as const;
 const MIB = 1 << 20;
+/** The last moment that a Date can name. */
+const MAX_TIME = 8.64e15;
 
 /**
  * Opens a log, creating it where there is none: a file's path, or `":memory:"` for one that ends with the process.
@@ -73,7 +90,7 @@ export async function openLog(target: string, options: OpenOptions = {}): Promis
     // A tombstone whose work was cut short by a crash.
     if (!backend.readOnly) { while (await backend.purge()); }
     const { position } = await backend.head();
-    const records = new Records(checked.codec, new Upcasters(checked.upcasters), checked.maxValueBytes);
+    const records = new Records(checked.codec, checked.upcasters, checked.maxValueBytes);
     return new Log(new Core(backend, records, position, checked));
   } catch (error) {
     await backend.close();
@@ -97,14 +114,13 @@ async function openBackend(target: string, options: ReturnType<typeof parseOptio
 }
 
 function parseOptions(options: OpenOptions) {
-  if (typeof options !== "object" || options === null) {
-    throw invalid("The options must be an object", "options", 'As in { durability: "normal" }.');
-  }
+  options = takeOptions(options, OPTIONS);
   const { durability = "full", codec = msgpack, upcasters = [], now = Date.now, driver } = options;
   if (durability !== "full" && durability !== "normal") {
     throw invalid("Unknown durability", "options.durability", 'Pass "full" or "normal".');
   }
-  if (typeof codec?.encode !== "function" || typeof codec.decode !== "function") {
+  const isCodec = () => typeof codec?.encode === "function" && typeof codec.decode === "function";
+  if (!guarded("options.codec", isCodec)) {
     throw invalid("A codec has the functions `encode` and `decode`", "options.codec", "Pass such a module.");
   }
   if (!Array.isArray(upcasters)) throw invalid("`upcasters` must be a list", "options.upcasters", "Pass an array.");
@@ -121,14 +137,23 @@ function parseOptions(options: OpenOptions) {
   return {
     ...settings,
     codec,
-    upcasters,
-    now,
+    upcasters: new Upcasters(upcasters),
+    now: clock(now),
     driver,
     cacheBytes: amount(options, "cacheBytes", 64 * MIB),
     maxValueBytes: amount(options, "maxValueBytes", 64 * MIB),
     maxQueue: amount(options, "maxQueue", 65_536),
     maxQueueBytes: amount(options, "maxQueueBytes", 256 * MIB),
     busyTimeoutMs: amount(options, "busyTimeoutMs", 5000),
+  };
+}
+
+/** Whole milliseconds, however fine the app's clock is. */
+function clock(now: () => number): () => number {
+  return () => {
+    const time: unknown = now();
+    if (typeof time === "number" && time >= 0 && time <= MAX_TIME) return Math.floor(time);
+    throw invalid("`now` must give milliseconds since 1970", "options.now", "As Date.now does; nothing was written.");
   };
 }
 

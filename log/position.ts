@@ -4,15 +4,14 @@
  * @module
  */
 
+import { guarded } from "./arguments.ts";
 import { invalid } from "./errors.ts";
 
-declare const unit: unique symbol;
-
 /** An event's place in the log: 1, 2, 3, ... without gaps; 0 is before the first. */
-export type Position = number & { readonly [unit]?: "position" };
+export type Position = number & { readonly unit?: "position" };
 
 /** An event's place in its thread: 1, 2, 3, ... without gaps; 0 is before the first. */
-export type Version = number & { readonly [unit]?: "version" };
+export type Version = number & { readonly unit?: "version" };
 
 /** The end of a thread. */
 export interface Head {
@@ -51,10 +50,17 @@ function parseObject(point: object, place: string): Point | undefined {
   return undefined;
 }
 
+function parseVersion(point: object): Point | undefined {
+  const { version } = point as { version?: unknown };
+  return isCount(version) ? { kind: "version", version } : undefined;
+}
+
 /** Checks a point of the log. */
 export function parseLogPoint(point: unknown, place: string): Point {
   if (isCount(point)) return { kind: "position", position: point };
-  const parsed = typeof point === "object" && point !== null ? parseObject(point, place) : undefined;
+  const parsed = typeof point === "object" && point !== null
+    ? guarded(place, () => parseObject(point, place))
+    : undefined;
   if (parsed === undefined) throw invalid("Not a point of the log", place, SHAPES);
   return parsed;
 }
@@ -63,10 +69,8 @@ export function parseLogPoint(point: unknown, place: string): Point {
 export function parseThreadPoint(point: unknown, place: string): Point {
   if (isCount(point)) return { kind: "version", version: point };
   if (typeof point === "object" && point !== null) {
-    const parsed = parseObject(point, place);
+    const parsed = guarded(place, () => parseObject(point, place) ?? parseVersion(point));
     if (parsed !== undefined) return parsed;
-    const { version } = point as { version?: unknown };
-    if (isCount(version)) return { kind: "version", version };
   }
   throw invalid("Not a point of the thread", place, SHAPES);
 }

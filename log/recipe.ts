@@ -5,6 +5,7 @@
  */
 
 import type { Immer } from "immer";
+import { guarded } from "./arguments.ts";
 import { ThreadlogError } from "./errors.ts";
 
 /** Changes the draft it is given, or returns a new value. It must be synchronous: it runs between two appends. */
@@ -25,12 +26,17 @@ export async function loadRecipes(): Promise<void> {
 
 /** The value after a recipe. The value before must not be changed by anybody, or be this call's own. */
 export function runRecipe(before: unknown, recipe: Recipe<unknown>): unknown {
-  const result = isDraftable(before) ? immer!.produce(before, recipe) : recipe(before) ?? before;
-  if (typeof (result as { then?: unknown } | null)?.then === "function") {
+  const result = isDraftable(before) ? immer!.produce(before, recipe) : runPlain(before, recipe);
+  if (guarded("recipe", () => typeof (result as { then?: unknown } | null)?.then === "function")) {
     throw new ThreadlogError("invalid_argument", "The recipe returned a promise", {
       place: "recipe",
       remedy: "Do what is asynchronous first, then change the draft in one piece.",
     });
   }
   return result;
+}
+
+function runPlain(before: unknown, recipe: Recipe<unknown>): unknown {
+  const result = recipe(before);
+  return result === undefined ? before : result;
 }

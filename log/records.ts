@@ -29,6 +29,8 @@ export interface EventDraft {
 
 /** Patches may add up to this many before a whole value is stored again. */
 const MAX_LINKS = 16;
+/** Patches that reach no deeper than this can't make a value too deep to be stored. */
+const DEEP = 64;
 
 /** Encodes and decodes the events of one log. */
 export class Records {
@@ -154,7 +156,7 @@ export class Records {
       schema,
       form: Form.patch,
       value,
-      state: before === undefined || this.#needsWhole(before, value.length, schema)
+      state: before === undefined || this.#needsWhole(before, value.length, schema) || deepest(operations) > DEEP
         ? this.encode(after, draft)
         : undefined,
       base: before?.event.position,
@@ -164,7 +166,10 @@ export class Records {
   }
 
   #needsWhole({ cost, event }: StoredValue, patchBytes: number, schema: number): boolean {
-    return cost.links + 1 > MAX_LINKS || cost.patchBytes + patchBytes > cost.wholeBytes || event.schema !== schema;
+    const bytes = cost.patchBytes + patchBytes;
+    // What may have become too large or too deep is encoded whole: that refuses what could never be stored again.
+    return cost.links + 1 > MAX_LINKS || bytes > cost.wholeBytes || event.schema !== schema ||
+      bytes + cost.wholeBytes > this.#maxValueBytes;
   }
 
   /** The value that an event will leave, once it has been appended. */
@@ -222,6 +227,30 @@ export class Records {
       throw damaged(stored, cause);
     }
   }
+}
+
+/** How deep the operations reach into a value. */
+function deepest(operations: readonly Operation[]): number {
+  let depth = 0;
+  for (const operation of operations) {
+    const levels = operation.path.split("/").length - 1;
+    depth = Math.max(depth, levels + ("value" in operation ? depthOf(operation.value, DEEP + 1) : 0));
+  }
+  return depth;
+}
+
+/** How deep a value is, as far as a limit. */
+function depthOf(value: unknown, limit: number): number {
+  if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return 0;
+  if (limit === 0 || value instanceof Error) return limit;
+  const inner = value instanceof Map
+    ? [...value.keys(), ...value.values()]
+    : value instanceof Set
+    ? [...value]
+    : Object.values(value);
+  let depth = 1;
+  for (const one of inner) depth = Math.max(depth, 1 + depthOf(one, limit - 1));
+  return depth;
 }
 
 function damaged(stored: StoredEvent, cause: unknown): ThreadlogError {

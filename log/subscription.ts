@@ -4,6 +4,7 @@
  * @module
  */
 
+import { guarded, takeOptions } from "./arguments.ts";
 import type { Backend, StoredEvent } from "./backend.ts";
 import { invalid } from "./errors.ts";
 import type { Event } from "./event.ts";
@@ -74,10 +75,11 @@ export function parseLimit(limit: unknown, place = "limit"): number {
 
 /** Yields the log's events in order, up to a point. */
 export function read(source: Source, options: ReadOptions): AsyncIterableIterator<Event> {
-  const filter = parseFilter(options);
-  const limit = parseLimit(options.limit);
-  const after = options.after === undefined ? undefined : parseLogPoint(options.after, "after");
-  const to = options.to === undefined ? undefined : parseLogPoint(options.to, "to");
+  const given = takeOptions(options, ["after", "to", "prefix", "types", "limit"]);
+  const filter = parseFilter(given);
+  const limit = parseLimit(given.limit);
+  const after = given.after === undefined ? undefined : parseLogPoint(given.after, "after");
+  const to = given.to === undefined ? undefined : parseLogPoint(given.to, "to");
   return readPages(source, filter, limit, after, to);
 }
 
@@ -105,10 +107,11 @@ async function* readPages(
 
 /** Yields the log's events in order, and goes on as it grows. */
 export function subscribe(source: Source, options: SubscribeOptions): AsyncIterableIterator<Event> {
-  const filter = parseFilter(options);
-  const after = options.after === undefined ? undefined : parseLogPoint(options.after, "after");
-  const { signal } = options;
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
+  const given = takeOptions(options, ["after", "prefix", "types", "signal"]);
+  const filter = parseFilter(given);
+  const after = given.after === undefined ? undefined : parseLogPoint(given.after, "after");
+  const { signal } = given;
+  if (signal !== undefined && !guarded("signal", () => signal instanceof AbortSignal)) {
     throw invalid("The option `signal` must be an AbortSignal", "signal", "Pass `controller.signal`.");
   }
   return follow(source, filter, after, signal);

@@ -4,8 +4,9 @@
  * @module
  */
 
+import { takeOptions } from "./arguments.ts";
 import type { EventInput, Expectation } from "./backend.ts";
-import { type Change, diffThread, versionAt } from "./changes.ts";
+import { type Change, diffThread, originAt, versionAt } from "./changes.ts";
 import type { Core } from "./core.ts";
 import { invalid } from "./errors.ts";
 import {
@@ -13,42 +14,22 @@ import {
   type DeleteEvent,
   type EraseEvent,
   type Event,
+  type ForkEvent,
   type Immutable,
-  isBuiltInType,
   type PatchEvent,
   type RestoreEvent,
   type SetEvent,
 } from "./event.ts";
 import { bisect, blame } from "./history.ts";
-import { parseEventId, parseKey, parseThreadId, parseType, showPath } from "./ids.ts";
+import { parseEventId, parseKey, parseThreadId } from "./ids.ts";
 import { type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
 import { parseThreadPoint, type Point, type ThreadPoint, type Version } from "./position.ts";
 import type { Recipe } from "./recipe.ts";
 import { parseLimit } from "./subscription.ts";
-import { type PendingUpdate, planSteps } from "./updates.ts";
+import { planSteps } from "./updates.ts";
 import { type AnyState, type KeyOf, ThreadView } from "./view.ts";
-
-/** What a write may say beside its content. */
-export interface WriteOptions {
-  /**
-   * The version (or head) that the thread must have before the write, or `"new"` if it must not exist. Otherwise the
-   * write is refused with a `ConflictError`.
-   */
-  readonly expect?: Version | "new" | { readonly version: Version };
-  /**
-   * A name for this write, unique in its thread. Writing again under the same id gives the event that was recorded
-   * first, whatever was appended since; other content under it is refused with `id_conflict`.
-   */
-  readonly id?: string;
-  /** Anything to keep beside the value: who, why, which run. */
-  readonly meta?: unknown;
-}
-
-/** What an update may say beside its recipe. */
-export interface UpdateOptions<Value = unknown> extends WriteOptions {
-  /** What the recipe starts from where the key is not there. */
-  readonly initial?: Value;
-}
+import { appInput, deleteInput, parseExpect, pendingUpdate, setInput } from "./writes.ts";
+import { UPDATE_OPTIONS, type UpdateOptions, WRITE_OPTIONS, type WriteOptions } from "./writes.ts";
 
 /** Where and how to read a thread's history. */
 export interface ReplayOptions {
@@ -106,7 +87,8 @@ export class Thread<State = AnyState> extends ThreadView<State> {
 
   /** Sets a key. The value is encoded before the call returns: later changes to it change nothing. */
   async put<Key extends KeyOf<State>>(key: Key, value: State[Key], options: WriteOptions = {}): Promise<SetEvent> {
-    return await this.#write<SetEvent>(setInput(this.#core, this.#path, key, value, options), options);
+    const given = takeOptions(options, WRITE_OPTIONS);
+    return await this.#write<SetEvent>(setInput(this.#core, this.#path, key, value, given), given);
   }
 
   /**
@@ -118,8 +100,9 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     recipe: (draft: State[Key]) => State[Key] | void | undefined,
     options: UpdateOptions<State[Key]> = {},
   ): Promise<PatchEvent | SetEvent> {
-    const step = pendingUpdate(this.#core, this.#path, key, recipe as Recipe<unknown>, options);
-    const expects = parseExpect(this.#path, options.expect);
+    const given = takeOptions(options, UPDATE_OPTIONS);
+    const step = pendingUpdate(this.#core, this.#path, key, recipe as Recipe<unknown>, given);
+    const expects = parseExpect(this.#path, given.expect);
     const [event] = await this.#core.submit({
       request: () => planSteps(this.#core, [step], expects),
       paths: [this.#path],
@@ -130,7 +113,8 @@ export class Thread<State = AnyState> extends ThreadView<State> {
 
   /** Deletes a key. Deleting what is not there is recorded, too. */
   async delete(key: KeyOf<State>, options: WriteOptions = {}): Promise<DeleteEvent> {
-    return await this.#write<DeleteEvent>(deleteInput(this.#core, this.#path, key, options), options);
+    const given = takeOptions(options, WRITE_OPTIONS);
+    return await this.#write<DeleteEvent>(deleteInput(this.#core, this.#path, key, given), given);
   }
 
   /** Appends an event of the app's own type. */
@@ -139,8 +123,9 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     value?: Value,
     options: WriteOptions = {},
   ): Promise<AppEvent<Type, Immutable<Value>>> {
-    const input = appInput(this.#core, this.#path, type, value, options);
-    return await this.#write<AppEvent<Type, Immutable<Value>>>(input, options);
+    const given = takeOptions(options, WRITE_OPTIONS);
+    const input = appInput(this.#core, this.#path, type, value, given);
+    return await this.#write<AppEvent<Type, Immutable<Value>>>(input, given);
   }
 
   /** The thread as it was at a version, a position, a time or a snapshot. A bare number is a version. */
@@ -166,9 +151,10 @@ export class Thread<State = AnyState> extends ThreadView<State> {
 
   /** The thread's events in order of their versions, inherited ones included. */
   replay(options: ReplayOptions = {}): AsyncIterableIterator<Event> {
-    const from = options.from === undefined ? undefined : parseThreadPoint(options.from, "from");
-    const to = options.to === undefined ? undefined : parseThreadPoint(options.to, "to");
-    return this.#replay(from, to, parseLimit(options.limit), options.reverse === true);
+    const given = takeOptions(options, ["from", "to", "limit", "reverse"]);
+    const from = given.from === undefined ? undefined : parseThreadPoint(given.from, "from");
+    const to = given.to === undefined ? undefined : parseThreadPoint(given.to, "to");
+    return this.#replay(from, to, parseLimit(given.limit), given.reverse === true);
   }
 
   async *#replay(
@@ -198,6 +184,9 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     evolve: (state: Folded, event: Event) => Folded,
     options: Pick<ReplayOptions, "to"> = {},
   ): Promise<Folded> {
+    if (typeof evolve !== "function") {
+      throw invalid("A fold needs a function", "evolve", "As in (state, event) => state.");
+    }
     let state = initial;
     for await (const event of this.replay(options)) state = evolve(state, event);
     return state;
@@ -206,14 +195,17 @@ export class Thread<State = AnyState> extends ThreadView<State> {
   /** Makes a new thread that shares this one's history up to a point. It copies nothing, however long that is. */
   async fork(id: ThreadId, options: ForkOptions = {}): Promise<Thread<State>> {
     const path = parseThreadId(id, "fork id");
-    const point = options.at === undefined ? undefined : parseThreadPoint(options.at, "at");
-    const eventId = parseEventId(options.id);
-    const version = point === undefined ? (await this.head()).version : await versionAt(this.#core, this.#path, point);
+    const { at, id: name, meta } = takeOptions(options, ["at", "id", "meta"]);
+    const point = at === undefined ? undefined : parseThreadPoint(at, "at");
+    const eventId = parseEventId(name);
+    const version = point !== undefined
+      ? await originAt(this.#core, this.#path, point)
+      : await this.#forkedAt(path, eventId) ?? (await this.head()).version;
     const input = this.#core.records.input({
       path,
       type: "fork",
       id: eventId,
-      meta: options.meta,
+      meta,
       value: { parent: this.id, version },
       origin: { path: this.#path, version },
     });
@@ -221,17 +213,24 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     return new Thread<State>(this.#core, path);
   }
 
+  /** Where an earlier fork under the same id began: the parent may have grown since. */
+  async #forkedAt(path: ThreadPath, id: string | undefined): Promise<Version | undefined> {
+    const found = id === undefined ? undefined : await this.#core.backend.byId(path, id);
+    return found?.type === "fork" ? (this.#core.records.event(found) as ForkEvent).value.version : undefined;
+  }
+
   /** Brings the state back to what it was at a point, as a new event: nothing is rewritten. */
   async restore(point: ThreadPoint, options: WriteOptions = {}): Promise<RestoreEvent> {
     const parsed = parseThreadPoint(point, "restore");
-    const expects = parseExpect(this.#path, options.expect);
-    const id = parseEventId(options.id);
-    const version = await versionAt(this.#core, this.#path, parsed);
+    const { expect, id: name, meta } = takeOptions(options, WRITE_OPTIONS);
+    const expects = parseExpect(this.#path, expect);
+    const id = parseEventId(name);
+    const version = await originAt(this.#core, this.#path, parsed);
     const input = this.#core.records.input({
       path: this.#path,
       type: "restore",
       id,
-      meta: options.meta,
+      meta,
       value: { version },
       origin: { path: this.#path, version },
     });
@@ -260,7 +259,7 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     if (typeof predicate !== "function") {
       throw invalid("The predicate must be a function", "bisect", "As in async (view) => (await view.get(k)) > 3.");
     }
-    const { from, to } = options;
+    const { from, to } = takeOptions(options, ["from", "to"]);
     const core = this.#core;
     const low = from === undefined ? 1 : Math.max(1, await versionAt(core, this.#path, parseThreadPoint(from, "from")));
     const high = to === undefined
@@ -278,7 +277,8 @@ export class Thread<State = AnyState> extends ThreadView<State> {
    * it stays theirs. Resolves with the tombstone; undefined if there was nothing to erase.
    */
   async erase(options: Pick<WriteOptions, "meta"> = {}): Promise<EraseEvent | undefined> {
-    const [event] = await eraseThreads(this.#core, [this.#path], options.meta);
+    const { meta } = takeOptions(options, ["meta"]);
+    const [event] = await eraseThreads(this.#core, [this.#path], meta);
     return event;
   }
 
@@ -286,78 +286,6 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     const [event] = await this.#core.append([input], parseExpect(this.#path, options.expect));
     return event as Written;
   }
-}
-
-/** Checks an expectation. */
-export function parseExpect(path: ThreadPath, expect: WriteOptions["expect"]): Expectation[] {
-  if (expect === undefined) return [];
-  const version: unknown = expect === "new"
-    ? 0
-    : typeof expect === "object" && expect !== null
-    ? expect.version
-    : expect;
-  if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 0) {
-    throw invalid('`expect` must be a version, a head or "new"', `thread ${showPath(path)}`, "Take it from head().");
-  }
-  return [{ path, version }];
-}
-
-/** Encodes a put. */
-export function setInput(core: Core, path: ThreadPath, key: string, value: unknown, options: WriteOptions): EventInput {
-  return core.records.input({
-    path,
-    type: "set",
-    key: parseKey(key),
-    value,
-    id: parseEventId(options.id),
-    meta: options.meta,
-  });
-}
-
-/** Encodes a deletion. */
-export function deleteInput(core: Core, path: ThreadPath, key: string, options: WriteOptions): EventInput {
-  return core.records.input({
-    path,
-    type: "delete",
-    key: parseKey(key),
-    id: parseEventId(options.id),
-    meta: options.meta,
-  });
-}
-
-/** Encodes an app's event. */
-export function appInput(
-  core: Core,
-  path: ThreadPath,
-  type: string,
-  value: unknown,
-  options: WriteOptions,
-): EventInput {
-  if (isBuiltInType(parseType(type))) {
-    throw invalid(`The event type ${JSON.stringify(type)} is Threadlog's own`, "type", "Choose another name.");
-  }
-  return core.records.input({ path, type, value, id: parseEventId(options.id), meta: options.meta });
-}
-
-/** Checks an update. */
-export function pendingUpdate(
-  core: Core,
-  path: ThreadPath,
-  key: string,
-  recipe: Recipe<unknown>,
-  options: UpdateOptions,
-): PendingUpdate {
-  if (typeof recipe !== "function") {
-    throw invalid("The recipe must be a function", "recipe", "As in (draft) => { draft.step = 2; }.");
-  }
-  return {
-    path,
-    key: parseKey(key),
-    recipe,
-    initial: "initial" in options ? { value: core.records.copy(options.initial, { path, key }) } : undefined,
-    id: parseEventId(options.id),
-    meta: options.meta === undefined ? undefined : core.records.copy(options.meta, { path, key }),
-  };
 }
 
 /** Erases threads together. Those that do not exist, or hold nothing but a tombstone, are left as they are. */

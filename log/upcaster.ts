@@ -4,6 +4,7 @@
  * @module
  */
 
+import { guarded } from "./arguments.ts";
 import { invalid, ThreadlogError } from "./errors.ts";
 
 /**
@@ -32,6 +33,11 @@ export class Upcasters {
   readonly #steps = new Map<string, Upcaster[]>();
 
   constructor(upcasters: readonly Upcaster[]) {
+    for (const upcaster of upcasters as readonly unknown[]) {
+      const { type, from } = guarded("upcasters", () => ({ ...upcaster as Partial<Upcaster> }));
+      if (typeof type === "string" && Number.isSafeInteger(from)) continue;
+      throw invalid("An upcaster names a type and a schema version", "upcasters", "As in { type, from: 1, upcast }.");
+    }
     for (const upcaster of [...upcasters].sort((a, b) => a.from - b.from)) {
       const steps = this.#steps.get(upcaster.type) ?? [];
       if (upcaster.from !== steps.length + 1 || typeof upcaster.upcast !== "function") {

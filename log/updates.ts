@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { AppendRequest, EventInput, Expectation } from "./backend.ts";
+import type { AppendRequest, EventInput, Expectation, StoredEvent } from "./backend.ts";
 import type { Core } from "./core.ts";
 import { ConflictError, ThreadlogError } from "./errors.ts";
 import { showPath, type ThreadPath } from "./ids.ts";
@@ -41,6 +41,8 @@ export async function planSteps(
   steps: readonly Step[],
   expects: readonly Expectation[],
 ): Promise<AppendRequest> {
+  const retry = await planRetry(core, steps);
+  if (retry !== undefined) return retry;
   await loadRecipes();
   const root = core.keyspace.root;
   const guards = new Map<ThreadPath, number>();
@@ -55,7 +57,8 @@ export async function planSteps(
   const left = new Map<string, Left>();
   const events: EventInput[] = [];
   for (const step of steps) {
-    const place = `${step.path}${step.key}`;
+    // Not the path and the key alone: a key may hold what ends a label.
+    const place = `${step.path.length} ${step.path}${step.key}`;
     if (!("recipe" in step)) {
       events.push(step);
       if (step.key !== undefined) {
@@ -71,6 +74,26 @@ export async function planSteps(
     left.set(place, { exists: true, value: after });
   }
   return { events, expects: [...guards].map(([path, version]) => ({ path, version })) };
+}
+
+/** Steps whose ids are taken stand for what they made the first time, whatever they would make of today's state. */
+async function planRetry(core: Core, steps: readonly Step[]): Promise<AppendRequest | undefined> {
+  for (const [index, { path, id }] of steps.entries()) {
+    const found = id === undefined ? undefined : await core.backend.byId(path, id);
+    if (found === undefined) continue;
+    const after = found.position - index - 1;
+    const earlier = await core.backend.read({ after, to: after + steps.length, limit: steps.length });
+    const events = steps.map((step, i) => "recipe" in step ? sameAgain(core, step, earlier[i]) : step);
+    return { events, expects: [] };
+  }
+  return undefined;
+}
+
+/** The event that an update made before, if that is what it was. */
+function sameAgain(core: Core, { path, key, id, meta, initial }: PendingUpdate, earlier: StoredEvent | undefined) {
+  const type = initial !== undefined && earlier?.type === "set" ? "set" : "patch";
+  const input = core.records.input({ path, type, key, id, meta, value: [] });
+  return { ...input, value: earlier?.value ?? input.value, schema: earlier?.schema ?? input.schema };
 }
 
 function planUpdate(

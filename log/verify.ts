@@ -103,10 +103,10 @@ class Check {
   async #event(event: StoredEvent): Promise<void> {
     this.#events++;
     const previous = await this.#previous(event);
-    const expected = previous.version + 1;
+    const expected = previous === undefined ? event.version : previous.version + 1;
     if (event.version !== expected && !await this.#wasErased(event)) {
       this.#fault(event.position, event.path, event.version, `Version ${expected} of the thread is missing before it`);
-    } else {
+    } else if (previous !== undefined) {
       const link = linkOf(previous.link, digestOf(event), event.position, event.version, event.time);
       if (!sameBytes(link, event.link)) {
         this.#fault(event.position, event.path, event.version, "Its content does not fit the thread's hash chain");
@@ -118,13 +118,19 @@ class Check {
 
   /** Whether a gap before an event is what its tombstone says. */
   async #wasErased(event: StoredEvent): Promise<boolean> {
-    if (event.type !== "erase") return false;
+    return event.type === "erase" && await this.#isErasedBefore(event);
+  }
+
+  async #isErasedBefore(event: StoredEvent): Promise<boolean> {
     const thread = await this.#backend.thread(event.path, { position: Number.MAX_SAFE_INTEGER });
     return thread !== undefined && thread.erased >= event.version - 1;
   }
 
-  /** The event before in the thread, or in the one that it was forked from. A tombstone begins a chain of its own. */
-  async #previous(event: StoredEvent): Promise<Link> {
+  /**
+   * The event before in the thread, or in the one that it was forked from. A tombstone begins a chain of its own. Of an
+   * erased fork, of which another fork keeps a part, what it inherited can't be asked for: undefined.
+   */
+  async #previous(event: StoredEvent): Promise<Link | undefined> {
     const known = this.#links.get(event.path);
     if (known !== undefined) return event.type === "erase" ? { ...known, link: FIRST_LINK } : known;
     if (event.version === 1 || event.type === "erase") return { version: 0, link: FIRST_LINK };
@@ -134,6 +140,7 @@ class Check {
       limit: 1,
       reverse: true,
     });
+    if (before === undefined && event.type === "fork" && await this.#isErasedBefore(event)) return undefined;
     return before ?? { version: 0, link: FIRST_LINK };
   }
 

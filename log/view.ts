@@ -4,9 +4,9 @@
  * @module
  */
 
+import { takeOptions } from "./arguments.ts";
 import type { Core, Moment } from "./core.ts";
 import type { Immutable } from "./event.ts";
-import { invalid } from "./errors.ts";
 import { defaultEventId, parseKey, parsePrefix, parseThreadId, type ThreadId, threadIdOf } from "./ids.ts";
 import type { ThreadPath } from "./ids.ts";
 import type { Head, Point, Position, Version } from "./position.ts";
@@ -176,10 +176,7 @@ interface CheckedList {
 }
 
 function parseList(options: ListOptions): CheckedList {
-  if (typeof options !== "object" || options === null) {
-    throw invalid("The options must be an object", "options", "As in { prefix, limit }.");
-  }
-  const { prefix, after, limit, reverse } = options;
+  const { prefix, after, limit, reverse } = takeOptions(options, ["prefix", "after", "limit", "reverse"]);
   return {
     prefix: prefix === undefined ? "" : parseKey(prefix, "prefix"),
     after: after === undefined ? undefined : parseKey(after, "after"),
@@ -270,9 +267,10 @@ export function listThreads(
   options: ThreadsOptions,
   position: () => Promise<Position>,
 ): AsyncIterableIterator<ThreadInfo> {
-  const prefix = parsePrefix(options.prefix);
-  const after = options.after === undefined ? undefined : parseThreadId(options.after, "after");
-  return pageThreads(core, prefix, after, parseLimit(options.limit), position);
+  const given = takeOptions(options, ["prefix", "after", "limit"]);
+  const prefix = parsePrefix(given.prefix);
+  const after = given.after === undefined ? undefined : parseThreadId(given.after, "after");
+  return pageThreads(core, prefix, after, parseLimit(given.limit), position);
 }
 
 async function* pageThreads(

@@ -159,12 +159,16 @@ export class Writer {
   async #refresh(): Promise<void> {
     const waiting = this.#refreshes.splice(0);
     try {
-      const head = await this.#backend.head();
-      await this.#hooks.catchUp(head.position);
+      await this.#catchUp();
       for (const { resolve } of waiting) resolve();
     } catch (error) {
       for (const { reject } of waiting) reject(error);
     }
+  }
+
+  async #catchUp(): Promise<void> {
+    const head = await this.#backend.head();
+    await this.#hooks.catchUp(head.position);
   }
 
   /** Takes from the front of the queue what fits into one transaction, and makes the requests that depend on state. */
@@ -186,6 +190,8 @@ export class Writer {
         continue;
       }
       try {
+        // A conflict would show what others have written; that a key is missing would not.
+        if (this.#backend.changed()) await this.#catchUp();
         batch.push([waiting, await request()]);
       } catch (error) {
         waiting.reject(error);
@@ -225,8 +231,14 @@ export class Writer {
         answers.push(() => refuse(waiting, request, outcome));
       }
     });
-    if (appended.some(({ type }) => type === "erase")) await this.#purge();
-    if (appended.length > 0) await this.#hooks.apply(appended);
+    try {
+      if (appended.some(({ type }) => type === "erase")) await this.#purge();
+      if (appended.length > 0) await this.#hooks.apply(appended);
+    } catch (error) {
+      // What was accepted is kept, but not yet seen here, or not yet removed.
+      for (const [waiting, request] of batch) waiting.reject(new OutcomeUnknownError(idsOf(request), error));
+      return;
+    }
     // Somebody else may have been quicker: whoever reads and tries again must see what they wrote.
     if (stale) await this.#refresh();
     for (const answer of answers) answer();
@@ -253,8 +265,11 @@ function refuse(waiting: Waiting, request: AppendRequest, outcome: Exclude<Appen
 }
 
 function withIds(error: unknown, request: AppendRequest): unknown {
-  if (!(error instanceof OutcomeUnknownError)) return error;
-  return new OutcomeUnknownError(request.events.flatMap(({ id }) => id ?? []), error.cause);
+  return error instanceof OutcomeUnknownError ? new OutcomeUnknownError(idsOf(request), error.cause) : error;
+}
+
+function idsOf({ events }: AppendRequest): string[] {
+  return events.flatMap(({ id }) => id ?? []);
 }
 
 function closedError(): ThreadlogError {

@@ -41,6 +41,8 @@ interface ThreadHead {
 export interface KeyspaceRoot {
   readonly position: Position;
   readonly threads: OrderedMap<ThreadState>;
+  /** How often threads had been forgotten: since then one that is unknown may have grown. */
+  readonly forgotten: number;
 }
 
 const NO_ENTRIES: OrderedMap<StoredValue | null> = OrderedMap.empty();
@@ -60,7 +62,7 @@ export class Keyspace {
     this.#backend = backend;
     this.#records = records;
     this.#budget = budgetBytes;
-    this.#root = { position, threads: OrderedMap.empty() };
+    this.#root = { position, threads: OrderedMap.empty(), forgotten: 0 };
   }
 
   /** The state as of the last event that was applied. */
@@ -82,13 +84,13 @@ export class Keyspace {
       this.#size += sizeOf(after) - (before === undefined ? 0 : sizeOf(before));
       threads = threads.set(event.path, after);
     }
-    this.#root = { position: events.at(-1)!.position, threads };
+    this.#root = { ...this.#root, position: events.at(-1)!.position, threads };
     if (this.#size > this.#budget) this.#evict();
   }
 
   /** Forgets everything: the events up to a position were too many to fold in. */
   reset(position: Position): void {
-    this.#root = { position, threads: OrderedMap.empty() };
+    this.#root = { position, threads: OrderedMap.empty(), forgotten: this.#root.forgotten + 1 };
     this.#size = 0;
   }
 
@@ -100,8 +102,7 @@ export class Keyspace {
     if (state?.complete) return undefined;
     const chain = await this.#backend.entry(path, key, { position: root.position });
     const value = chain.length === 0 ? null : this.#records.value(chain);
-    // Only if nothing happened to the thread meanwhile: then what was read is current still.
-    if (this.#root.threads.get(path) === state) this.#remember(path, state, key, value);
+    if (this.#isCurrent(root, path, state)) this.#remember(path, state, key, value);
     return value ?? undefined;
   }
 
@@ -135,10 +136,16 @@ export class Keyspace {
     return state;
   }
 
+  /** Whether nothing has happened to a thread since a root: then what was read at the root is current still. */
+  #isCurrent(root: KeyspaceRoot, path: ThreadPath, state: ThreadState | undefined): boolean {
+    if (this.#root.threads.get(path) !== state) return false;
+    return state !== undefined || root.forgotten === this.#root.forgotten;
+  }
+
   async #record(root: KeyspaceRoot, path: ThreadPath): Promise<ThreadRecord | undefined> {
     const state = root.threads.get(path);
     const record = await this.#backend.thread(path, { position: root.position });
-    if (record !== undefined && this.#root.threads.get(path) === state) {
+    if (record !== undefined && this.#isCurrent(root, path, state)) {
       const { version, position, latest } = record;
       const head = { version, position, latest, latestKey: undefined };
       this.#replace(path, state, { ...(state ?? this.#unknown()), head });
@@ -158,7 +165,7 @@ export class Keyspace {
 
   #replace(path: ThreadPath, before: ThreadState | undefined, after: ThreadState): void {
     this.#size += sizeOf(after) - (before === undefined ? 0 : sizeOf(before));
-    this.#root = { position: this.#root.position, threads: this.#root.threads.set(path, after) };
+    this.#root = { ...this.#root, threads: this.#root.threads.set(path, after) };
   }
 
   #unknown(): ThreadState {
@@ -182,7 +189,7 @@ export class Keyspace {
       case "delete": {
         const key = event.key!;
         const before = entries.get(key);
-        const after = event.type === "delete" ? null : this.#records.next(event, before ?? undefined);
+        const after = event.type === "delete" ? null : this.#next(event, before ?? undefined);
         const kept = size - (before === undefined ? 0 : entrySize(key, before));
         // A patch on a value that is not in memory: the next read fetches both.
         if (after === undefined) return { head, entries: entries.delete(key), complete: false, size: kept, usage };
@@ -196,6 +203,15 @@ export class Keyspace {
         return { head, entries: NO_ENTRIES, complete: true, size: 0, usage };
       default:
         return { head, entries, complete, size, usage };
+    }
+  }
+
+  /** The value after an event; undefined where it can't be told: then the next read says why. */
+  #next(event: StoredEvent, before: StoredValue | undefined): StoredValue | undefined {
+    try {
+      return this.#records.next(event, before);
+    } catch {
+      return undefined;
     }
   }
 
@@ -220,7 +236,7 @@ export class Keyspace {
       threads = threads.delete(path);
       this.#size -= sizeOf(state);
     }
-    this.#root = { position: this.#root.position, threads };
+    this.#root = { ...this.#root, threads, forgotten: this.#root.forgotten + 1 };
   }
 }
 

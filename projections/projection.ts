@@ -5,6 +5,7 @@
  */
 
 import type { SavedState, StoredEvent } from "../log/backend.ts";
+import { takeOptions } from "../log/arguments.ts";
 import { invalid, ThreadlogError } from "../log/errors.ts";
 import type { Event } from "../log/event.ts";
 import type { ThreadId } from "../log/ids.ts";
@@ -55,11 +56,14 @@ export interface ProjectionDefinition<State> {
   readonly saveEvery?: number;
 }
 
+const FIELDS = ["name", "version", "initial", "evolve", "mode", "prefix", "types", "saveEvery"] as const;
+
 /** Checks a projection's definition. It does nothing else: pass the result to `log.project`. */
 export function defineProjection<State>(definition: ProjectionDefinition<State>): ProjectionDefinition<State> {
-  const { name, version, initial, evolve, mode, saveEvery } = definition ?? {};
-  const place = `projection ${JSON.stringify(name)}`;
+  const given = takeOptions(definition, FIELDS, "projection");
+  const { name, version, initial, evolve, mode, saveEvery } = given;
   parseKey(name, "projection name");
+  const place = `projection ${JSON.stringify(name)}`;
   if (!Number.isSafeInteger(version) || version < 1) {
     throw invalid("A projection's version must be a whole number >= 1", place, "Begin with 1.");
   }
@@ -72,7 +76,7 @@ export function defineProjection<State>(definition: ProjectionDefinition<State>)
   if (saveEvery !== undefined && (!Number.isSafeInteger(saveEvery) || saveEvery < 1)) {
     throw invalid("`saveEvery` must be a whole number >= 1", place, "Leave it out for 1,000.");
   }
-  parseFilter(definition);
+  parseFilter(given);
   return definition;
 }
 
@@ -116,9 +120,9 @@ export class Fold<State> {
   /** Starts from the saved state; from the beginning where there is none of this version, or it can't be read. */
   async restore(head: Position): Promise<void> {
     const { name, version } = this.definition;
-    const saved = await this.#store.load(name);
-    if (saved === undefined || saved.version !== version || saved.position > head) return;
     try {
+      const saved = await this.#store.load(name);
+      if (saved === undefined || saved.version !== version || saved.position > head) return;
       this.#state = this.#store.decode(saved.state) as State;
       this.#position = saved.position;
     } catch {
@@ -150,6 +154,15 @@ export class Fold<State> {
     if (position > this.#position) this.#position = position;
   }
 
+  /** Notes that the log could not be read: whoever asks for the state is told. */
+  fail(cause: unknown): void {
+    this.#failure ??= new ThreadlogError(
+      cause instanceof ThreadlogError ? cause.code : "storage",
+      `The projection ${JSON.stringify(this.definition.name)} stopped: ${(cause as Error)?.message}`,
+      { place: `position ${this.#position}`, remedy: "See the cause, then begin it again with project().", cause },
+    );
+  }
+
   /** Begins anew. */
   reset(): void {
     this.#state = this.definition.initial();
@@ -168,6 +181,19 @@ export class Fold<State> {
     if (this.#unsaved === 0 || this.#failure !== undefined) return;
     this.#unsaved = 0;
     const { name, version } = this.definition;
-    await this.#store.save(name, { version, position: this.#position, state: this.#store.encode(this.#state) });
+    await this.#store.save(name, { version, position: this.#position, state: this.#encoded() });
+  }
+
+  #encoded(): Uint8Array {
+    try {
+      return this.#store.encode(this.#state);
+    } catch (cause) {
+      this.#failure = new ThreadlogError(
+        cause instanceof ThreadlogError ? cause.code : "unencodable",
+        `The state of the projection ${JSON.stringify(this.definition.name)} can't be saved`,
+        { place: `position ${this.#position}`, remedy: "Keep in it only what the log's codec can store.", cause },
+      );
+      throw this.#failure;
+    }
   }
 }

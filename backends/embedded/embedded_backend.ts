@@ -23,8 +23,8 @@ import type {
 import type { ThreadPath } from "../../log/ids.ts";
 import type { Position } from "../../log/position.ts";
 import type { EventStore } from "./event_store.ts";
-import { chainOf, type Cut, cutAt, eventAt, historyOf, listEntries, newestOf, recordAt } from "./lineage.ts";
-import { appendRequest, purgeSome } from "./sequencer.ts";
+import { chainOf, type Cut, cutAt, eventAt, historyOf, listEntries, newestOf, ownById, recordAt } from "./lineage.ts";
+import { appendRequest, purgeSome, scanVisible } from "./sequencer.ts";
 
 /** How many erased events one purge step removes: a few milliseconds on the caller's thread. */
 const PURGE_STEP = 1000;
@@ -121,13 +121,13 @@ export abstract class EmbeddedBackend implements Backend {
   }
 
   read(range: PositionRange): Promise<readonly StoredEvent[]> {
-    return this.query(() => this.store.scan(range.after, range.to, range.limit));
+    return this.query(() => scanVisible(this.store, range));
   }
 
   byId(path: ThreadPath, id: string): Promise<StoredEvent | undefined> {
     return this.query(() => {
       const node = this.store.node(path);
-      return node && this.store.byId(node.id, id);
+      return node && ownById(this.store, node, id);
     });
   }
 

@@ -22,8 +22,9 @@ export interface ThreadNode {
   time: number;
   latest: Position;
   link: Uint8Array;
-  /** The last version that was erased, and the position of the tombstone; 0 if none. */
+  /** The last version that was erased, here or, before the fork, where it comes from; 0 if none. */
   erased: Version;
+  /** The position of its own last tombstone; 0 if none. */
   tombstone: Position;
 }
 
@@ -78,13 +79,14 @@ export interface EventStore {
   ): KeyPage;
   own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly StoredEvent[];
   scan(after: Position, to: Position, limit: number): readonly StoredEvent[];
+  /** The newest event of a thread's own under an id, which may have been erased. */
   byId(thread: number, id: string): StoredEvent | undefined;
   positionAt(time: number, to: Position): Position;
   baseBefore(thread: number, position: Position): Base | undefined;
   /** The bases of other threads that continue from this one. */
   basesOn(thread: number): readonly Base[];
 
-  createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"]): ThreadNode;
+  createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"], erased: Version): ThreadNode;
   /** Adds an event at the end and moves the node's head. */
   insert(node: ThreadNode, event: EventInput, placement: Placement): void;
   insertBase(base: Base): void;

@@ -26,6 +26,12 @@ export function ownerOf(store: EventStore, node: ThreadNode, version: Version): 
   return position === undefined ? undefined : { thread: owner.id, position };
 }
 
+/** The thread's own event under an id. Where a fork keeps an erased one, its id is free again all the same. */
+export function ownById(store: EventStore, node: ThreadNode, id: string): StoredEvent | undefined {
+  const event = store.byId(node.id, id);
+  return event !== undefined && event.version > node.erased ? event : undefined;
+}
+
 /** The cut that a read point stands for; undefined where the thread did not exist yet. */
 export function cutAt(store: EventStore, node: ThreadNode, at: ReadPoint): Cut | undefined {
   if ("position" in at) {

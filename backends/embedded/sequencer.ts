@@ -5,11 +5,11 @@
  * @module
  */
 
-import type { AppendOutcome, AppendRequest, EventInput, StoredEvent } from "../../log/backend.ts";
+import type { AppendOutcome, AppendRequest, EventInput, PositionRange, StoredEvent } from "../../log/backend.ts";
 import { FIRST_LINK, linkOf } from "../../log/digest.ts";
 import type { Position } from "../../log/position.ts";
 import type { EventStore, ThreadNode } from "./event_store.ts";
-import { type Cut, eventAt, newestOf, ownerOf } from "./lineage.ts";
+import { type Cut, eventAt, newestOf, ownById, ownerOf } from "./lineage.ts";
 
 /** Appends one request, or refuses it whole. */
 export function appendRequest(store: EventStore, request: AppendRequest, now: number): AppendOutcome {
@@ -30,7 +30,7 @@ function findDuplicates(store: EventStore, events: readonly EventInput[]): Appen
   events.forEach((event, index) => {
     if (event.id === undefined) return;
     const node = store.node(event.path);
-    const earlier = node && store.byId(node.id, event.id);
+    const earlier = node && ownById(store, node, event.id);
     if (earlier !== undefined) (found ??= new Array(events.length).fill(undefined))[index] = earlier;
   });
   return found && { kind: "duplicate", found };
@@ -83,9 +83,11 @@ function originOf(store: EventStore, origin: EventInput["origin"]): Cut | undefi
 }
 
 function createNode(store: EventStore, event: EventInput, created: Position, origin: Cut | undefined): ThreadNode {
-  if (event.type !== "fork" || origin === undefined) return store.createNode(event.path, created, undefined);
+  if (event.type !== "fork" || origin === undefined) return store.createNode(event.path, created, undefined, 0);
   const inherited = store.event(origin.position)!;
-  const node = store.createNode(event.path, created, { id: origin.thread, version: inherited.version });
+  // What the forked thread has erased by now is not inherited, even where another fork still keeps it.
+  const { erased } = store.node(event.origin!.path)!;
+  const node = store.createNode(event.path, created, { id: origin.thread, version: inherited.version }, erased);
   node.version = inherited.version;
   node.link = inherited.link;
   return node;
@@ -131,25 +133,80 @@ function latestWithout(store: EventStore, node: ThreadNode, deleted: string): Po
 function requestAncestorPurges(store: EventStore, node: ThreadNode): void {
   for (let owner = node; owner.parent !== undefined;) {
     owner = store.nodeById(owner.parent.id);
-    if (owner.erased > 0) store.requestPurge(owner);
+    if (owner.tombstone > 0) store.requestPurge(owner);
   }
+}
+
+/**
+ * Scans the log without what tombstones have erased but nobody has removed yet: another process may be at it, and a
+ * crash may have come in between.
+ */
+export function scanVisible(store: EventStore, { after, to, limit }: PositionRange): readonly StoredEvent[] {
+  if (store.nextToPurge() === undefined) return store.scan(after, to, limit);
+  const kept = new Map<number, Range[]>();
+  const isVisible = ({ path, position }: StoredEvent) => {
+    const node = store.node(path)!;
+    if (position >= node.tombstone) return true;
+    if (!kept.has(node.id)) kept.set(node.id, sharedRanges(store, node));
+    return kept.get(node.id)!.some(({ first, last }) => first <= position && position <= last);
+  };
+  const events: StoredEvent[] = [];
+  for (let from = after; events.length < limit;) {
+    const size = limit - events.length;
+    const page = store.scan(from, to, size);
+    for (const event of page) if (isVisible(event)) events.push(event);
+    if (page.length < size) break;
+    from = page.at(-1)!.position;
+  }
+  return events;
 }
 
 /** Removes up to `limit` erased events; true while there may be more. */
 export function purgeSome(store: EventStore, limit: number): boolean {
   const node = store.nextToPurge();
   if (node === undefined) return false;
-  if (store.remove(node, sharedThrough(store, node), node.tombstone, limit) < limit) store.purged(node);
+  const kept = sharedRanges(store, node).filter(({ last }) => last < node.tombstone);
+  kept.sort((a, b) => a.first - b.first);
+  let left = limit;
+  let low = 0;
+  for (const { first, last } of [...kept, { first: node.tombstone, last: node.tombstone }]) {
+    if (first > low) left -= store.remove(node, low, first, left);
+    if (left === 0) return true;
+    low = Math.max(low, last);
+  }
+  store.purged(node);
   return true;
 }
 
-/** The last position of a thread that a living fork (or a fork of a fork) still shares; 0 if none. */
-function sharedThrough(store: EventStore, node: ThreadNode): Position {
-  let shared = 0;
-  for (const base of store.basesOn(node.id)) {
-    if (base.thread === node.id || base.origin.position <= shared) continue;
-    const heir = store.nodeById(base.thread);
-    if (base.position >= heir.tombstone || base.position <= sharedThrough(store, heir)) shared = base.origin.position;
+/** Events of a thread from one position to another, both included. */
+interface Range {
+  readonly first: Position;
+  readonly last: Position;
+}
+
+/** The events of a thread that living forks (and forks of forks) share. */
+function sharedRanges(store: EventStore, node: ThreadNode): Range[] {
+  const ranges: Range[] = [];
+  const ofHeirs = new Map<number, Range[]>();
+  for (const { thread, position, origin } of store.basesOn(node.id)) {
+    if (thread === node.id) continue;
+    const heir = store.nodeById(thread);
+    if (position < heir.tombstone) {
+      // Erased in the heir, too, but for what its own forks share.
+      if (!ofHeirs.has(thread)) ofHeirs.set(thread, sharedRanges(store, heir));
+      if (!ofHeirs.get(thread)!.some(({ first, last }) => first <= position && position <= last)) continue;
+    }
+    ranges.push({ first: beginningOf(store, node, origin.position), last: origin.position });
   }
-  return shared;
+  return ranges;
+}
+
+/** Where a thread's history began, as it was at a position: at its last tombstone, or its first event. */
+function beginningOf(store: EventStore, node: ThreadNode, position: Position): Position {
+  for (let at = position;;) {
+    const base = store.baseBefore(node.id, at);
+    if (base === undefined) return node.created;
+    if (base.origin.thread === 0 && store.event(base.position)?.type === "erase") return base.position;
+    at = base.position - 1;
+  }
 }

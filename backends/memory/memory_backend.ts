@@ -15,6 +15,7 @@ export class MemoryBackend extends EmbeddedBackend {
   readonly readOnly = false;
   readonly codecId: string;
   protected readonly store: MemoryStore = new MemoryStore();
+  #closed = false;
 
   constructor(codecId: string, now: () => number) {
     super(now);
@@ -27,6 +28,9 @@ export class MemoryBackend extends EmbeddedBackend {
 
   protected query<T>(work: () => T): Promise<T> {
     // Not `async`: an error must come as a rejection, but a result needs no further turn.
+    if (this.#closed) {
+      return Promise.reject(new ThreadlogError("closed", "The log is closed", { remedy: "Open another." }));
+    }
     try {
       return Promise.resolve(work());
     } catch (error) {
@@ -51,14 +55,16 @@ export class MemoryBackend extends EmbeddedBackend {
   }
 
   backup(_target: string): Promise<void> {
-    return Promise.reject(
-      new ThreadlogError("unsupported", "A log in memory has no backup", {
+    return this.query(() => {
+      throw new ThreadlogError("unsupported", "A log in memory has no backup", {
+        place: ":memory:",
         remedy: "Open a file, or copy the events with read().",
-      }),
-    );
+      });
+    });
   }
 
   close(): Promise<void> {
+    this.#closed = true;
     return Promise.resolve();
   }
 }

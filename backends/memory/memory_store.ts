@@ -195,7 +195,7 @@ export class MemoryStore implements EventStore {
     return this.#threads[thread - 1]!.basesOn;
   }
 
-  createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"]): ThreadNode {
+  createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"], erased: Version): ThreadNode {
     const node: ThreadNode = {
       id: this.#threads.length + 1,
       path,
@@ -206,7 +206,7 @@ export class MemoryStore implements EventStore {
       time: 0,
       latest: 0,
       link: FIRST_LINK,
-      erased: 0,
+      erased,
       tombstone: 0,
     };
     const thread: Thread = {
@@ -279,7 +279,7 @@ export class MemoryStore implements EventStore {
       const position = thread.positions[i];
       if (position === undefined || position <= low || position >= high) continue;
       const event = this.event(position)!;
-      if (event.id !== undefined) thread.byId.delete(event.id);
+      if (event.id !== undefined && thread.byId.get(event.id) === position) thread.byId.delete(event.id);
       if (event.key !== undefined) this.#forget(thread, event.key, position);
       this.#events[position - 1] = undefined;
       thread.positions[i] = undefined;

@@ -23,6 +23,9 @@ export interface Statement {
 /** A connection. */
 export interface Connection {
   readonly driver: DriverName;
+  /** What was opened, and how: for a second connection of the same kind. */
+  readonly path: string;
+  readonly readOnly: boolean;
   exec(sql: string): void;
   prepare(sql: string): Statement;
   close(): void;
@@ -65,7 +68,7 @@ export function connect(driver: DriverName, path: string, options: { readonly re
   const database = driver === "bun:sqlite"
     ? new module.Database(path, options.readOnly ? { readonly: true } : { create: true })
     : new module.DatabaseSync(path, { readOnly: options.readOnly });
-  return new NativeConnection(driver, database);
+  return new NativeConnection(driver, path, options.readOnly, database);
 }
 
 /** Node 22 and 24 announce node:sqlite as experimental on stderr, which is no business of the app's users. */
@@ -81,12 +84,16 @@ function withoutWarning<T>(load: () => T): T {
 
 class NativeConnection implements Connection {
   readonly driver: DriverName;
+  readonly path: string;
+  readonly readOnly: boolean;
   readonly #database: NativeDatabase;
   // Bun closes what is not referenced, and an unfinalized statement keeps the file open.
   readonly #statements: NativeStatement[] = [];
 
-  constructor(driver: DriverName, database: NativeDatabase) {
+  constructor(driver: DriverName, path: string, readOnly: boolean, database: NativeDatabase) {
     this.driver = driver;
+    this.path = path;
+    this.readOnly = readOnly;
     this.#database = database;
   }
 
@@ -113,7 +120,9 @@ class NativeConnection implements Connection {
 /** What went wrong in SQLite, the same for every driver: its result code, extended where the driver tells. */
 export function resultCode(error: unknown): number | undefined {
   if (!(error instanceof Error)) return undefined;
-  const { errno, errcode } = error as { errno?: unknown; errcode?: unknown };
+  const { errno, errcode, code } = error as { errno?: unknown; errcode?: unknown; code?: unknown };
+  // node:sqlite's refusal of an integer beyond 2^53: nothing that the library wrote.
+  if (code === "ERR_OUT_OF_RANGE") return Sqlite.corrupt;
   if (typeof errcode === "number") return errcode;
   if (typeof errno === "number" && errno > 0) return errno;
   // Deno's exec() gives the text alone.
@@ -139,6 +148,7 @@ const MESSAGES: readonly (readonly [RegExp, number])[] = [
 export function storageError(error: unknown, doing: string, path: string): unknown {
   if (error instanceof ThreadlogError) return error;
   const code = resultCode(error);
+  if (code === undefined && !(error instanceof Error && "code" in error)) return error; // a defect, not the storage
   const details = { place: path, cause: error };
   switch (code === undefined ? undefined : code & 0xff) {
     case Sqlite.busy:
@@ -170,7 +180,7 @@ export function storageError(error: unknown, doing: string, path: string): unkno
     case Sqlite.cantopen:
       return new ThreadlogError("storage", "The file can't be opened", {
         ...details,
-        remedy: "Check that its folder exists and that this user may write there.",
+        remedy: "Check that its folder exists and that this user may write there, or open it with { readOnly: true }.",
       });
     default:
       return new ThreadlogError("storage", `The storage failed while ${doing}`, {

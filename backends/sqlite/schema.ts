@@ -46,7 +46,7 @@ CREATE TABLE events (
 );
 CREATE UNIQUE INDEX events_version ON events (thread, version);
 CREATE INDEX events_key ON events (thread, key) WHERE key IS NOT NULL;
-CREATE UNIQUE INDEX events_id ON events (thread, id) WHERE id IS NOT NULL;
+CREATE INDEX events_id ON events (thread, id) WHERE id IS NOT NULL;
 CREATE TABLE bases (
   thread INTEGER NOT NULL,
   position INTEGER NOT NULL,

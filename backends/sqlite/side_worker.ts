@@ -5,7 +5,7 @@
  */
 
 import { Worker } from "node:worker_threads";
-import type { DriverName, Row, SqlValue } from "./driver.ts";
+import type { Connection, Row, SqlValue } from "./driver.ts";
 
 /** Ends the thread when it has had nothing to do for this long, in milliseconds. */
 const IDLE_MS = 2000;
@@ -13,11 +13,12 @@ const IDLE_MS = 2000;
 // A string, not a module of its own: it must load the same from source, from a package, and out of a bundle.
 const SOURCE = `
 const { parentPort, workerData } = require("node:worker_threads");
-const { driver, path } = workerData;
+const { driver, path, readOnly } = workerData;
 process.emitWarning = () => {}; // as in driver.ts
 const sqlite = process.getBuiltinModule(driver);
-const Database = driver === "bun:sqlite" ? sqlite.Database : sqlite.DatabaseSync;
-const database = new Database(path);
+const database = driver === "bun:sqlite"
+  ? new sqlite.Database(path, readOnly ? { readonly: true } : { create: true })
+  : new sqlite.DatabaseSync(path, { readOnly });
 database.exec("PRAGMA busy_timeout = 1000");
 parentPort.on("message", ({ sql, values }) => {
   if (sql === null) {
@@ -43,15 +44,14 @@ interface Answer {
 
 /** Runs statements on a connection of its own, one after the other. */
 export class SideWorker {
-  readonly #driver: DriverName;
-  readonly #path: string;
+  readonly #connection: Pick<Connection, "driver" | "path" | "readOnly">;
   #worker: Worker | undefined;
   #queue: Promise<unknown> = Promise.resolve();
   #idle: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(driver: DriverName, path: string) {
-    this.#driver = driver;
-    this.#path = path;
+  /** Its connection will be like the one given. */
+  constructor(connection: Pick<Connection, "driver" | "path" | "readOnly">) {
+    this.#connection = connection;
   }
 
   /** Runs one statement, off the event loop. Rejects where threads are not to be had, or with SQLite's error. */
@@ -69,10 +69,11 @@ export class SideWorker {
 
   async #ask(sql: string, values: readonly SqlValue[]): Promise<Row[]> {
     clearTimeout(this.#idle);
+    const { driver, path, readOnly } = this.#connection;
     this.#worker ??= new Worker(SOURCE, {
       eval: true,
       name: "threadlog",
-      workerData: { driver: this.#driver, path: this.#path },
+      workerData: { driver, path, readOnly },
     });
     try {
       return await this.#exchange(this.#worker, sql, values);

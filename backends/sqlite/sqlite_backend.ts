@@ -15,40 +15,13 @@ import type { BackendStats, LogHead } from "../../log/backend.ts";
 import { OutcomeUnknownError, ThreadlogError } from "../../log/errors.ts";
 import { EmbeddedBackend } from "../embedded/embedded_backend.ts";
 import { Checkpointer } from "./checkpointer.ts";
-import {
-  connect,
-  type Connection,
-  defaultDriver,
-  type DriverName,
-  resultCode,
-  Sqlite,
-  storageError,
-} from "./driver.ts";
-import type { Statement } from "./driver.ts";
-import { type FilesystemProbe, probeFilesystem, refuseNetworkFilesystem } from "./filesystem.ts";
-import { createSchema, inspect } from "./schema.ts";
+import { type Connection, resultCode, Sqlite, type Statement, storageError } from "./driver.ts";
+import { probeFilesystem, refuseNetworkFilesystem } from "./filesystem.ts";
+import { backoff, connectReadOnly, connectWritable, isBusy, type SqliteOptions } from "./open_file.ts";
 import { SideWorker } from "./side_worker.ts";
 import { SqliteStore } from "./sqlite_store.ts";
 import { WalSync } from "./wal_sync.ts";
 
-/** How a file is opened. */
-export interface SqliteOptions {
-  readonly codecId: string;
-  readonly now: () => number;
-  /** "full" survives power loss; "normal" survives the death of the process. */
-  readonly durability: "full" | "normal";
-  readonly readOnly: boolean;
-  /** How long to wait for another process's transaction. */
-  readonly busyTimeoutMs: number;
-  readonly allowNetworkFilesystem: boolean;
-  /** The SQLite to use; the runtime's own by default. */
-  readonly driver?: DriverName | undefined;
-  /** For tests: what to believe of the file system. */
-  readonly probe?: FilesystemProbe | undefined;
-}
-
-/** SQLite blocks the event loop while it waits for a lock; beyond this the wait is a timer's. */
-const BLOCKING_WAIT_MS = 2;
 /** The first release without the WAL-reset bug (https://sqlite.org/wal.html#walresetbug). */
 const SAFE_SQLITE = [3, 51, 3];
 
@@ -62,6 +35,7 @@ export class SqliteBackend extends EmbeddedBackend {
   readonly #options: SqliteOptions;
   readonly #connection: Connection;
   readonly #begin: Statement;
+  readonly #beginRead: Statement;
   readonly #commit: Statement;
   readonly #dataVersion: Statement;
   readonly #sync: WalSync;
@@ -84,11 +58,12 @@ export class SqliteBackend extends EmbeddedBackend {
     this.store = new SqliteStore(connection);
     this.codecId = connection.prepare("SELECT value FROM meta WHERE name = 'codec'").get()!.value as string;
     this.#begin = connection.prepare("BEGIN IMMEDIATE");
+    this.#beginRead = connection.prepare("BEGIN");
     this.#commit = connection.prepare("COMMIT");
     this.#dataVersion = connection.prepare("PRAGMA data_version");
     this.#storeVersion = this.#headVersion = this.#othersVersion();
     this.#sync = new WalSync(path);
-    this.#worker = new SideWorker(connection.driver, path);
+    this.#worker = new SideWorker(connection);
     this.#checkpointer = new Checkpointer(connection, this.#worker);
   }
 
@@ -119,7 +94,10 @@ export class SqliteBackend extends EmbeddedBackend {
       throw new ThreadlogError("read_only", "The log is open read-only", { remedy: "Open it without { readOnly }." });
     }
     await this.#checkpointer.turn();
-    await this.#beginTransaction();
+    // From here to the end of the transaction nothing is awaited: several may be writing through this connection.
+    for (const deadline = performance.now() + this.#options.busyTimeoutMs; !this.#begins(deadline);) {
+      await sleep(backoff());
+    }
     let result: T;
     try {
       result = work();
@@ -143,11 +121,26 @@ export class SqliteBackend extends EmbeddedBackend {
     for (const deadline = performance.now() + this.#options.busyTimeoutMs;;) {
       this.#refuseClosed();
       try {
-        return work();
+        return this.#read(work);
       } catch (error) {
         if (!isBusy(error) || performance.now() > deadline) throw storageError(error, "reading", this.#path);
       }
       await sleep(backoff());
+    }
+  }
+
+  /** One state of the file for all seeks of a read, though another process may be removing what it has erased. */
+  #read<T>(work: () => T): T {
+    this.#beginRead.run();
+    try {
+      this.#noticeOthers();
+      return work();
+    } finally {
+      try {
+        this.#commit.run();
+      } catch {
+        // SQLite has ended it by itself.
+      }
     }
   }
 
@@ -163,10 +156,7 @@ export class SqliteBackend extends EmbeddedBackend {
   }
 
   async head(): Promise<LogHead> {
-    const head = await this.query(() => {
-      this.#noticeOthers();
-      return this.store.head();
-    });
+    const head = await this.query(() => this.store.head());
     const others = this.#headVersion !== this.#storeVersion;
     this.#headVersion = this.#storeVersion;
     // What others have committed may not be durable yet; nobody should act on what a power cut could take back.
@@ -180,6 +170,8 @@ export class SqliteBackend extends EmbeddedBackend {
       return true;
     }
     if (this.#erasedInWal) {
+      // SQLite overwrites what it deletes, but not the copies that it left behind when it moved cells between pages.
+      await this.#worker.run("VACUUM");
       // The WAL still holds what was erased. Other processes' readers may keep it in use: then a later one removes it.
       const [row] = await this.#worker.run("PRAGMA wal_checkpoint(TRUNCATE)");
       this.#erasedInWal = row?.busy !== 0;
@@ -215,7 +207,7 @@ export class SqliteBackend extends EmbeddedBackend {
     const partial = `${final}.partial-${process.pid}-${Date.now()}`;
     try {
       await this.#worker.run("VACUUM INTO ?", partial);
-      const copy = new SideWorker(this.#connection.driver, partial);
+      const copy = new SideWorker({ driver: this.#connection.driver, path: partial, readOnly: false });
       const [check] = await copy.run("PRAGMA integrity_check(1)").finally(() => copy.close());
       if (check?.integrity_check !== "ok") {
         throw new ThreadlogError("corrupt", "The copy did not pass SQLite's integrity check", {
@@ -245,25 +237,24 @@ export class SqliteBackend extends EmbeddedBackend {
     }
   }
 
-  async #beginTransaction(): Promise<void> {
-    for (const deadline = performance.now() + this.#options.busyTimeoutMs;;) {
-      this.#refuseClosed();
-      if (this.#failure !== undefined) {
-        throw new ThreadlogError("storage", "The log stopped writing after its disk failed", {
-          place: this.#path,
-          remedy: "Close it, look at the disk, and open it again; everything acknowledged is kept.",
-          cause: this.#failure,
-        });
-      }
-      try {
-        this.#begin.run();
-        this.#noticeOthers();
-        return;
-      } catch (error) {
-        if (!isBusy(error) || performance.now() > deadline) throw storageError(error, "appending", this.#path);
-      }
-      await sleep(backoff());
+  /** Begins a transaction; false if another process is in the way and there is time to try again. */
+  #begins(deadline: number): boolean {
+    this.#refuseClosed();
+    if (this.#failure !== undefined) {
+      throw new ThreadlogError("storage", "The log stopped writing after its disk failed", {
+        place: this.#path,
+        remedy: "Close it, look at the disk, and open it again; everything acknowledged is kept.",
+        cause: this.#failure,
+      });
     }
+    try {
+      this.#begin.run();
+    } catch (error) {
+      if (isBusy(error) && performance.now() <= deadline) return false;
+      throw storageError(error, "appending", this.#path);
+    }
+    this.#noticeOthers();
+    return true;
   }
 
   #rollback(): void {
@@ -302,88 +293,6 @@ export class SqliteBackend extends EmbeddedBackend {
   }
 }
 
-async function connectWritable(path: string, options: SqliteOptions): Promise<Connection> {
-  for (const deadline = performance.now() + options.busyTimeoutMs;;) {
-    const connection = connect(options.driver ?? defaultDriver(), path, { readOnly: false });
-    try {
-      connection.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT_MS}`);
-      // Looked at first, so that a file of somebody else's is left as it is.
-      const found = inspect(connection, path);
-      connection.exec("PRAGMA journal_mode = WAL");
-      if (found === "empty") create(connection, path, options.codecId);
-      configure(connection);
-      return connection;
-    } catch (error) {
-      connection.close();
-      if (!isBusy(error) || performance.now() > deadline) throw error;
-    }
-    await sleep(backoff());
-  }
-}
-
-function create(connection: Connection, path: string, codecId: string): void {
-  // FULL, so that the new file and its WAL have durable names before anything is acknowledged.
-  connection.exec("PRAGMA synchronous = FULL");
-  connection.exec("BEGIN IMMEDIATE");
-  try {
-    // Another process may have been quicker.
-    if (inspect(connection, path) === "empty") createSchema(connection, codecId);
-    connection.exec("COMMIT");
-  } catch (error) {
-    try {
-      connection.exec("ROLLBACK");
-    } catch {
-      // SQLite has rolled back by itself.
-    }
-    throw error;
-  }
-}
-
-function configure(connection: Connection): void {
-  connection.exec("PRAGMA synchronous = NORMAL"); // wal_sync.ts does the rest
-  connection.exec("PRAGMA wal_autocheckpoint = 0"); // checkpointer.ts does it
-  connection.exec("PRAGMA journal_size_limit = 8388608");
-  connection.exec("PRAGMA secure_delete = ON"); // what is erased is overwritten
-  connection.exec("PRAGMA trusted_schema = OFF");
-}
-
-/** A file that may not be written can't be read in WAL mode, unless it is declared not to change. */
-function connectReadOnly(path: string, options: SqliteOptions): Connection {
-  let connection: Connection | undefined;
-  try {
-    connection = connect(options.driver ?? defaultDriver(), path, { readOnly: true });
-    connection.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT_MS}`);
-    if (inspect(connection, path) === "empty") throw emptyFile(path);
-    return connection;
-  } catch (error) {
-    connection?.close();
-    const code = (resultCode(error) ?? 0) & 0xff;
-    // With frames in a WAL, the database alone would be an older state: then the error stands.
-    if ((code !== Sqlite.cantopen && code !== Sqlite.readonly) || existsSync(`${path}-wal`)) throw error;
-  }
-  const url = new URL(`file:${encodeURI(path).replaceAll("?", "%3F").replaceAll("#", "%23")}?immutable=1`);
-  const immutable = connect("node:sqlite", url.href, { readOnly: true });
-  if (inspect(immutable, path) === "empty") throw emptyFile(path);
-  return immutable;
-}
-
-function emptyFile(path: string): ThreadlogError {
-  return new ThreadlogError("not_a_log", "The file is empty", {
-    place: path,
-    remedy: "Open it writable once to make it a log.",
-  });
-}
-
-function isBusy(error: unknown): boolean {
-  const code = (resultCode(error) ?? 0) & 0xff;
-  return code === Sqlite.busy || code === Sqlite.locked;
-}
-
-/** Milliseconds to wait before trying again: random, so that waiting processes don't march in step. */
-function backoff(): number {
-  return 1 + Math.random() * 4;
-}
-
 async function sizeOf(path: string): Promise<number> {
   try {
     return (await stat(path)).size;
@@ -403,7 +312,8 @@ async function syncFile(path: string): Promise<void> {
 
 let warned = false;
 
-function warnOfOldSqlite(engine: string): void {
+/** Warns, once in a process, of an engine that has the bug. */
+export function warnOfOldSqlite(engine: string): void {
   const found = /(\d+)\.(\d+)\.(\d+)/.exec(engine)?.slice(1).map(Number);
   if (warned || found === undefined || !isOlder(found, SAFE_SQLITE)) return;
   warned = true;

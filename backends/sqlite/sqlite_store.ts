@@ -1,18 +1,19 @@
 /**
- * Events in the tables of schema.ts. A small, fixed set of statements, prepared once.
+ * Events in the tables of schema.ts.
  *
  * @module
  */
 
 import { type EventInput, Form, type LogHead, type Placement } from "../../log/backend.ts";
 import type { SavedState, StoredEvent } from "../../log/backend.ts";
-import { ThreadlogError } from "../../log/errors.ts";
 import type { BuiltInType } from "../../log/event.ts";
 import { FIRST_LINK } from "../../log/digest.ts";
 import type { ThreadPath } from "../../log/ids.ts";
 import type { Position, Version } from "../../log/position.ts";
 import type { Base, EventStore, KeyPage, Stretch, ThreadNode } from "../embedded/event_store.ts";
-import type { Connection, Row, SqlValue, Statement } from "./driver.ts";
+import { bytes, corrupt, decodeName, integer } from "./cells.ts";
+import type { Connection, Row } from "./driver.ts";
+import { prepareAll, type Statements } from "./statements.ts";
 
 /** How many threads' heads are remembered: about 300 bytes each. */
 const NODE_CACHE = 20_000;
@@ -40,84 +41,13 @@ function behind(prefix: string): Uint8Array {
   return end;
 }
 
-const COLUMNS = "position, thread, version, time, latest, type, key, id, schema, form, base, link, meta, value, state";
-
-/** The next key of the thread behind (or before) another: one seek. */
-const nextKey = (sign: ">" | "<", order: "ASC" | "DESC", from: string) =>
-  `(SELECT key FROM events WHERE thread = ?1 AND key IS NOT NULL AND key ${sign} ${from}
-    AND key ${sign === ">" ? "< ?3" : ">= ?3"} ORDER BY key ${order} LIMIT 1)`;
-
-/** Two seeks a key, however many versions it has: a loose index scan. */
-const keyScan = (sign: ">" | "<", order: "ASC" | "DESC") => `
-WITH RECURSIVE k (key) AS (
-  SELECT ${nextKey(sign, order, "?2")}
-  UNION ALL
-  SELECT ${nextKey(sign, order, "k.key")} FROM k WHERE k.key IS NOT NULL
-  LIMIT ?6
-)
-SELECT key, (
-  SELECT position FROM events WHERE thread = ?1 AND key = k.key AND position > ?4 AND position <= ?5
-  ORDER BY position DESC LIMIT 1
-) AS position FROM k WHERE key IS NOT NULL`;
-
-function prepareAll(connection: Connection) {
-  const sql = (text: string): Statement => connection.prepare(text);
-  return {
-    head: sql("SELECT position, time FROM events ORDER BY position DESC LIMIT 1"),
-    nodeByPath: sql("SELECT * FROM threads WHERE path = ?"),
-    nodeById: sql("SELECT * FROM threads WHERE id = ?"),
-    nodes: sql("SELECT * FROM threads WHERE path > ?1 AND path >= ?2 AND path < ?3 ORDER BY path LIMIT ?4"),
-    nodeHead: sql(
-      "SELECT version, position, time, latest, link FROM events WHERE thread = ? ORDER BY version DESC LIMIT 1",
-    ),
-    event: sql(`SELECT ${COLUMNS} FROM events WHERE position = ?`),
-    positionOf: sql("SELECT position FROM events WHERE thread = ? AND version = ?"),
-    newest: sql(
-      `SELECT ${COLUMNS} FROM events WHERE thread = ? AND key = ? AND position > ? AND position <= ?
-       ORDER BY position DESC LIMIT 1`,
-    ),
-    keysUp: sql(keyScan(">", "ASC")),
-    keysDown: sql(keyScan("<", "DESC")),
-    ownUp: sql(`SELECT ${COLUMNS} FROM events WHERE thread = ? AND version BETWEEN ? AND ? ORDER BY version LIMIT ?`),
-    ownDown: sql(
-      `SELECT ${COLUMNS} FROM events WHERE thread = ? AND version BETWEEN ? AND ? ORDER BY version DESC LIMIT ?`,
-    ),
-    scan: sql(`SELECT ${COLUMNS} FROM events WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`),
-    byId: sql(`SELECT ${COLUMNS} FROM events WHERE thread = ? AND id = ?`),
-    timeBefore: sql("SELECT position, time FROM events WHERE position <= ? ORDER BY position DESC LIMIT 1"),
-    baseBefore: sql("SELECT * FROM bases WHERE thread = ? AND position <= ? ORDER BY position DESC LIMIT 1"),
-    basesOn: sql("SELECT * FROM bases WHERE origin_thread = ?"),
-    createNode: sql(
-      "INSERT INTO threads (path, created, parent, parent_version) VALUES (?, ?, ?, ?) RETURNING id",
-    ),
-    insert: sql(`INSERT INTO events (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-    insertBase: sql("INSERT INTO bases (thread, position, origin_thread, origin_position) VALUES (?, ?, ?, ?)"),
-    erase: sql("UPDATE threads SET erased = ?, tombstone = ?, purge = 1 WHERE id = ?"),
-    nextToPurge: sql("SELECT id FROM threads WHERE purge IS NOT NULL ORDER BY id LIMIT 1"),
-    requestPurge: sql("UPDATE threads SET purge = 1 WHERE id = ?"),
-    purged: sql("UPDATE threads SET purge = NULL WHERE id = ?"),
-    removable: sql(
-      "SELECT position, version FROM events WHERE thread = ? AND version < ? AND position > ? ORDER BY version LIMIT ?",
-    ),
-    removeEvent: sql("DELETE FROM events WHERE position = ?"),
-    removeBases: sql("DELETE FROM bases WHERE thread = ? AND position > ? AND position < ?"),
-    countErased: sql("UPDATE meta SET value = value + ? WHERE name = 'erased'"),
-    erased: sql("SELECT value FROM meta WHERE name = 'erased'"),
-    threadCount: sql("SELECT max(id) AS n FROM threads"),
-    loadState: sql("SELECT version, position, state FROM projections WHERE name = ?"),
-    saveState: sql("INSERT OR REPLACE INTO projections (name, version, position, state) VALUES (?, ?, ?, ?)"),
-    lastTombstone: sql("SELECT value FROM meta WHERE name = 'last_tombstone'"),
-    setLastTombstone: sql("UPDATE meta SET value = ? WHERE name = 'last_tombstone'"),
-    dropStates: sql("DELETE FROM projections"),
-  };
-}
-
 /** The store. */
 export class SqliteStore implements EventStore {
   readonly engine: string;
-  readonly #sql: ReturnType<typeof prepareAll>;
+  readonly #sql: Statements;
   readonly #nodes = new Map<string, ThreadNode>();
   readonly #nodesById = new Map<number, ThreadNode>();
+  readonly #paths = new Map<number, ThreadPath>();
   /** Heads are trusted until somebody else has written; the owner calls `forget()` then. */
   #head: LogHead | undefined;
 
@@ -131,6 +61,7 @@ export class SqliteStore implements EventStore {
   forget(): void {
     this.#nodes.clear();
     this.#nodesById.clear();
+    this.#paths.clear();
     this.#head = undefined;
   }
 
@@ -157,6 +88,18 @@ export class SqliteStore implements EventStore {
     const row = this.#sql.nodeById.get(id);
     if (row === undefined) throw corrupt(`Thread number ${id} is missing`, "table threads");
     return this.#remember(row);
+  }
+
+  /** Asks for no more than the path: one damaged event must not spoil the others of its thread. */
+  #pathOf(id: number): ThreadPath {
+    const known = this.#nodesById.get(id)?.path ?? this.#paths.get(id);
+    if (known !== undefined) return known;
+    const row = this.#sql.nodeById.get(id);
+    if (row === undefined) throw corrupt(`Thread number ${id} is missing`, "table threads");
+    const path = decodeName(row, "path") as ThreadPath;
+    if (this.#paths.size >= NODE_CACHE) this.#paths.clear();
+    this.#paths.set(id, path);
+    return path;
   }
 
   nodes(prefix: string, after: string | undefined, limit: number): readonly ThreadNode[] {
@@ -281,8 +224,9 @@ export class SqliteStore implements EventStore {
     return this.#sql.basesOn.all(thread).map(baseOf);
   }
 
-  createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"]): ThreadNode {
-    const row = this.#sql.createNode.get(utf8.encode(path), created, parent?.id ?? null, parent?.version ?? null)!;
+  createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"], erased: Version): ThreadNode {
+    const { id = null, version = null } = parent ?? {};
+    const row = this.#sql.createNode.get(utf8.encode(path), created, id, version, erased)!;
     const node: ThreadNode = {
       id: integer(row, "id"),
       path,
@@ -293,7 +237,7 @@ export class SqliteStore implements EventStore {
       time: 0,
       latest: 0,
       link: FIRST_LINK,
-      erased: 0,
+      erased,
       tombstone: 0,
     };
     this.#cache(node);
@@ -353,7 +297,7 @@ export class SqliteStore implements EventStore {
   }
 
   remove(node: ThreadNode, low: Position, high: Position, limit: number): number {
-    const rows = this.#sql.removable.all(node.id, node.erased + 1, low, limit);
+    const rows = this.#sql.removable.all(node.id, node.erased + 1, low, high, limit);
     for (const row of rows) this.#sql.removeEvent.run(integer(row, "position"));
     this.#sql.removeBases.run(node.id, low, high);
     this.#sql.countErased.run(rows.length);
@@ -387,7 +331,7 @@ export class SqliteStore implements EventStore {
     const key = bytes(row, "key");
     return {
       position,
-      path: this.nodeById(integer(row, "thread")).path,
+      path: this.#pathOf(integer(row, "thread")),
       version: integer(row, "version"),
       time: integer(row, "time"),
       latest: integer(row, "latest"),
@@ -405,49 +349,6 @@ export class SqliteStore implements EventStore {
   }
 }
 
-function baseOf(row: Row): Base {
-  return {
-    thread: integer(row, "thread"),
-    position: integer(row, "position"),
-    origin: { thread: integer(row, "origin_thread"), position: integer(row, "origin_position") },
-  };
-}
-
-// SQLite keeps any type in any column, and a damaged page may hold anything: what comes out is checked here, once.
-function integer(row: Row, column: string): number {
-  const value = row[column];
-  if (typeof value !== "number" || !Number.isSafeInteger(value)) throw corruptCell(row, column, "a whole number");
-  return value;
-}
-
-function bytes(row: Row, column: string): Uint8Array | undefined {
-  const value: SqlValue | undefined = row[column];
-  if (value === null) return undefined;
-  if (!(value instanceof Uint8Array)) throw corruptCell(row, column, "bytes");
-  return value;
-}
-
-function decodeName(row: Row, column: string): string {
-  const value = bytes(row, column);
-  try {
-    return text.decode(value);
-  } catch {
-    throw corruptCell(row, column, "UTF-8");
-  }
-}
-
-function corruptCell(row: Row, column: string, wanted: string): ThreadlogError {
-  const place = typeof row.position === "number" ? `position ${row.position}` : `column ${column}`;
-  return corrupt(`The column ${column} holds something other than ${wanted}`, place);
-}
-
-function corrupt(what: string, place: string): ThreadlogError {
-  return new ThreadlogError("corrupt", what, {
-    place,
-    remedy: "Run verify() for the full extent, and restore from a backup.",
-  });
-}
-
 function greater(a: Uint8Array, b: Uint8Array | ""): Uint8Array {
   return b === "" || compareBytes(a, b) >= 0 ? a : b;
 }
@@ -460,4 +361,12 @@ function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const end = Math.min(a.length, b.length);
   for (let i = 0; i < end; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;
   return a.length - b.length;
+}
+
+function baseOf(row: Row): Base {
+  return {
+    thread: integer(row, "thread"),
+    position: integer(row, "position"),
+    origin: { thread: integer(row, "origin_thread"), position: integer(row, "origin_position") },
+  };
 }

@@ -1,0 +1,256 @@
+/**
+ * LangGraph's checkpointer over a log.
+ *
+ * @module
+ */
+
+import type { RunnableConfig } from "@langchain/core/runnables";
+import {
+  BaseCheckpointSaver,
+  type ChannelVersions,
+  type Checkpoint,
+  type CheckpointListOptions,
+  type CheckpointMetadata,
+  type CheckpointTuple,
+  type DeltaChannelHistory,
+  type PendingWrite,
+} from "@langchain/langgraph-checkpoint";
+import { invalid } from "../../log/errors.ts";
+import type { Log } from "../../log/log.ts";
+import { openLog, type OpenOptions } from "../../log/open.ts";
+import type { Thread } from "../../log/thread.ts";
+import { addressOf, below, checkpointsPath, configOf, type Prefix, writeAddressOf } from "./address.ts";
+import { deltaHistory, lineOf } from "./ancestors.ts";
+import { encodeCheckpoint } from "./checkpoint_entry.ts";
+import { listTuples } from "./checkpoint_list.ts";
+import { CheckpointReader, type CheckpointsState } from "./checkpoint_reader.ts";
+import { CheckpointWriter } from "./checkpoint_writer.ts";
+import { appendWrites, planWrites } from "./pending_writes.ts";
+import { prune, type PruneOptions, stayingOf } from "./retention.ts";
+import { Turns } from "./turns.ts";
+import type { Serde, Stored } from "./value_codec.ts";
+
+/** How a saver is set up. */
+export interface SaverOptions {
+  /** Labels that all its threads begin with. Savers with different prefixes share a log without seeing each other. */
+  readonly prefix?: readonly string[];
+  /** Writes values in another way than LangGraph's own serializer does. */
+  readonly serde?: Serde;
+}
+
+/**
+ * Keeps the checkpoints of LangGraph graphs in a log.
+ *
+ * @example
+ * ```ts
+ * import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+ * import { ThreadlogSaver } from "threadlog/langgraph";
+ *
+ * await using checkpointer = await ThreadlogSaver.open(":memory:"); // or "agent.db"
+ * const graph = new StateGraph(Annotation.Root({ count: Annotation<number>() }))
+ *   .addNode("add", ({ count }) => ({ count: count + 1 }))
+ *   .addEdge(START, "add")
+ *   .addEdge("add", END)
+ *   .compile({ checkpointer });
+ * const config = { configurable: { thread_id: "support-42" } };
+ * await graph.invoke({ count: 1 }, config);
+ * console.log((await graph.getState(config)).values); // { count: 2 }
+ * ```
+ */
+export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposable {
+  /** The log that it writes to. */
+  readonly log: Log;
+  readonly #prefix: Prefix;
+  readonly #turns = new Turns();
+  readonly #writer: CheckpointWriter;
+  #owned = false;
+
+  /** A saver over an open log, which stays the caller's to close. */
+  constructor(log: Log, options: SaverOptions = {}) {
+    super(options.serde);
+    this.log = log;
+    this.#writer = new CheckpointWriter(log);
+    this.#prefix = Object.freeze([...options.prefix ?? []]);
+  }
+
+  /** Opens a log and a saver over it; closing the saver closes the log. */
+  static async open(path: string, options: SaverOptions & OpenOptions = {}): Promise<ThreadlogSaver> {
+    const saver = new ThreadlogSaver(await openLog(path, options), options);
+    saver.#owned = true;
+    return saver;
+  }
+
+  /** Closes the log, if `open` opened it. */
+  async close(): Promise<void> {
+    if (this.#owned) await this.log.close();
+  }
+
+  /** The same, at the end of an `await using` block. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** The thread of the log that holds the checkpoints of a config: an entry for each, its key the checkpoint's id. */
+  thread(config: RunnableConfig): Thread<CheckpointsState> {
+    const { threadId, namespace } = writeAddressOf(config, "a thread");
+    return this.log.thread(checkpointsPath(this.#prefix, threadId, namespace));
+  }
+
+  /** A checkpoint with its pending writes: the newest of its thread and namespace, if the config names none. */
+  async getTuple(config: RunnableConfig): Promise<CheckpointTuple | undefined> {
+    const { threadId, namespace = "", checkpointId } = addressOf(config);
+    if (threadId === undefined) return undefined;
+    const reader = this.#reader(threadId, namespace);
+    const entry = await reader.entry(checkpointId);
+    return entry && await reader.tuple(entry);
+  }
+
+  /** Checkpoints with their pending writes, newest first: of a thread and namespace, or of all. */
+  async *list(config: RunnableConfig, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
+    const reader = (threadId: string, namespace: string) => this.#reader(threadId, namespace);
+    yield* listTuples({ log: this.log, prefix: this.#prefix, reader }, config, options);
+  }
+
+  /** Keeps a checkpoint. Its parent is the one that the config names. */
+  async put(
+    config: RunnableConfig,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<RunnableConfig> {
+    const { threadId, namespace, checkpointId: parentId } = writeAddressOf(config, "checkpoint");
+    const { id } = checkpoint;
+    if (typeof id !== "string" || id === "") {
+      throw invalid("Failed to put checkpoint. Its id is not a string", "checkpoint.id", "Make one with uuid6().");
+    }
+    const encoded = encodeCheckpoint(this.serde, checkpoint, metadata, newVersions);
+    const reader = this.#reader(threadId, namespace);
+    await this.#turns.take(threadId, encoded, (ready) => this.#writer.put(reader, ready, parentId));
+    return configOf(threadId, namespace, id);
+  }
+
+  /** Keeps what a task has written so far, for the checkpoint that the config names: it may itself come later. */
+  async putWrites(config: RunnableConfig, writes: PendingWrite[], taskId: string, taskPath = ""): Promise<void> {
+    const { threadId, namespace, checkpointId } = writeAddressOf(config, "writes");
+    if (checkpointId === undefined) {
+      throw invalid(
+        'Failed to put writes. The passed RunnableConfig is missing a required "checkpoint_id" field in its ' +
+          '"configurable" property',
+        "configurable.checkpoint_id",
+        "Pass the config that put() returned.",
+      );
+    }
+    for (const [name, value] of [["task_id", taskId], ["task_path", taskPath]]) {
+      if (typeof value !== "string") throw invalid(`Failed to put writes. Their ${name} is not a string`, name!, "");
+    }
+    if (writes.length === 0) return;
+    const planned = planWrites(this.serde, checkpointId, writes, taskId, taskPath);
+    const path = below(checkpointsPath(this.#prefix, threadId, namespace), "writes");
+    await this.#turns.take(threadId, planned, (ready) => {
+      return Promise.resolve({ result: appendWrites(this.log, path, ready) });
+    });
+  }
+
+  /**
+   * What delta channels are made of: for each, the last value kept by an ancestor of the checkpoint, and what has been
+   * written to it since, oldest first.
+   */
+  override async getDeltaChannelHistory(
+    options: { config: RunnableConfig; channels: string[] },
+  ): Promise<Record<string, DeltaChannelHistory>> {
+    const { threadId, namespace = "", checkpointId } = addressOf(options.config);
+    if (options.channels.length === 0) return {};
+    const reader = threadId === undefined ? undefined : this.#reader(threadId, namespace);
+    const entry = await reader?.entry(checkpointId);
+    if (reader === undefined || entry === undefined) {
+      return Object.fromEntries(options.channels.map((channel) => [channel, { writes: [] }]));
+    }
+    return await deltaHistory(reader, this.serde, entry, options.channels);
+  }
+
+  /** The thread of the log that holds the values of a config's channels, by channel: to diff, blame or subscribe to. */
+  channels(config: RunnableConfig): Thread<Record<string, Stored>> {
+    const { threadId, namespace } = writeAddressOf(config, "a thread");
+    return this.#reader(threadId, namespace).channels;
+  }
+
+  /** The checkpoint that last changed a channel, seen from the checkpoint that the config names (or the newest). */
+  async blame(config: RunnableConfig, channel: string): Promise<RunnableConfig | undefined> {
+    const { threadId, namespace = "", checkpointId } = addressOf(config);
+    if (threadId === undefined) return undefined;
+    const reader = this.#reader(threadId, namespace);
+    const start = await reader.entry(checkpointId);
+    if (start === undefined) return undefined;
+    for await (const entry of lineOf(reader, start)) {
+      const found = entry.value.channels.find(([name]) => name === channel);
+      if (found?.[3]) return configOf(threadId, namespace, entry.key);
+    }
+    return undefined;
+  }
+
+  /**
+   * Copies a thread, all its namespaces, under a new id. The copy shares the history: it takes as long for a thread of
+   * a million checkpoints as for one.
+   */
+  async copyThread(sourceId: string, targetId: string): Promise<void> {
+    writeAddressOf({ configurable: { thread_id: sourceId } }, "a thread");
+    writeAddressOf({ configurable: { thread_id: targetId } }, "a thread");
+    // What was put before is to be in it.
+    await this.#turns.take(sourceId, Promise.resolve(), () => Promise.resolve({ result: this.log.flush() }));
+    const prefix = [...this.#prefix, "checkpoints", sourceId];
+    const paths: string[][] = [];
+    for await (const { thread } of this.log.threads({ prefix })) paths.push([...thread]);
+    // The checkpoints last: a copy that was cut short shows nothing.
+    paths.sort((a, b) => b.length - a.length);
+    for (const path of paths) {
+      await this.log.thread(path).fork([...this.#prefix, "checkpoints", targetId, ...path.slice(prefix.length)]);
+    }
+  }
+
+  /**
+   * Takes old checkpoints away, with their writes: all but the newest `keepLast` of each namespace, or those put before
+   * a time. What a delta channel of a kept checkpoint is made of stays. Resolves with how many went.
+   */
+  async prune(threadId: string, options: PruneOptions): Promise<number> {
+    const stays = stayingOf(options);
+    let count = 0;
+    for (const reader of await this.#namespaces(threadId)) count += await prune(this.log, reader, stays);
+    return count;
+  }
+
+  /** Takes away the checkpoints of runs, found by `run_id` in their metadata. Resolves with how many went. */
+  async deleteForRuns(runIds: readonly string[]): Promise<number> {
+    const runs = new Set(runIds);
+    let count = 0;
+    for (const reader of await this.#namespaces(undefined)) {
+      count += await prune(this.log, reader, async (entry) => {
+        const { run_id } = await reader.metadata(entry) as { run_id?: unknown };
+        return typeof run_id !== "string" || !runs.has(run_id);
+      });
+    }
+    return count;
+  }
+
+  async #namespaces(threadId: string | undefined): Promise<CheckpointReader[]> {
+    if (threadId !== undefined) writeAddressOf({ configurable: { thread_id: threadId } }, "a thread");
+    const under = threadId === undefined ? ["checkpoints"] : ["checkpoints", threadId];
+    const readers: CheckpointReader[] = [];
+    for await (const { thread } of this.log.threads({ prefix: [...this.#prefix, ...under] })) {
+      if (thread.length !== this.#prefix.length + 3) continue;
+      readers.push(this.#reader(...thread.slice(-2) as [string, string]));
+    }
+    return readers;
+  }
+
+  /** Erases a thread: its checkpoints and writes of all namespaces leave the file. */
+  async deleteThread(threadId: string): Promise<void> {
+    writeAddressOf({ configurable: { thread_id: threadId } }, "a thread");
+    await this.#turns.take(threadId, Promise.resolve(), () => {
+      return Promise.resolve({ result: this.log.erase([...this.#prefix, "checkpoints", threadId]) });
+    });
+  }
+
+  #reader(threadId: string, namespace: string): CheckpointReader {
+    return new CheckpointReader(this.log, this.serde, this.#prefix, threadId, namespace);
+  }
+}

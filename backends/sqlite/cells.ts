@@ -1,0 +1,48 @@
+/**
+ * Cells of rows, checked: SQLite keeps any type in any column, and a damaged page may hold anything.
+ *
+ * @module
+ */
+
+import { ThreadlogError } from "../../log/errors.ts";
+import type { Row, SqlValue } from "./driver.ts";
+
+const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** A whole number. */
+export function integer(row: Row, column: string): number {
+  const value = row[column];
+  if (typeof value !== "number" || !Number.isSafeInteger(value)) throw corruptCell(row, column, "a whole number");
+  return value;
+}
+
+/** Bytes, or undefined for NULL. */
+export function bytes(row: Row, column: string): Uint8Array | undefined {
+  const value: SqlValue | undefined = row[column];
+  if (value === null) return undefined;
+  if (!(value instanceof Uint8Array)) throw corruptCell(row, column, "bytes");
+  return value;
+}
+
+/** A name, kept as UTF-8 bytes. */
+export function decodeName(row: Row, column: string): string {
+  const value = bytes(row, column);
+  try {
+    return text.decode(value);
+  } catch {
+    throw corruptCell(row, column, "UTF-8");
+  }
+}
+
+function corruptCell(row: Row, column: string, wanted: string): ThreadlogError {
+  const place = typeof row.position === "number" ? `position ${row.position}` : `column ${column}`;
+  return corrupt(`The column ${column} holds something other than ${wanted}`, place);
+}
+
+/** The file does not hold what the library wrote. */
+export function corrupt(what: string, place: string): ThreadlogError {
+  return new ThreadlogError("corrupt", what, {
+    place,
+    remedy: "Run verify() for the full extent, and restore from a backup.",
+  });
+}
