@@ -82,6 +82,8 @@ export class ThreadlogError extends Error {
   override readonly name: string = "ThreadlogError";
   /** Why, as a literal to switch on. */
   readonly code: ErrorCode;
+  /** What went wrong: the message without its place and remedy. */
+  readonly what: string;
   /** Where it went wrong, when there is a place to name. */
   readonly place: string | undefined;
   /** What to do about it. */
@@ -93,6 +95,7 @@ export class ThreadlogError extends Error {
     const remedy = details.remedy === undefined ? "" : ` ${details.remedy}`;
     super(`${what}${place}.${remedy}`, details.cause === undefined ? undefined : { cause: details.cause });
     this.code = code;
+    this.what = what;
     this.place = details.place;
     this.remedy = details.remedy;
   }
@@ -125,10 +128,10 @@ export class ConflictError extends ThreadlogError {
 
   /** Names the thread and both versions. */
   constructor(thread: string, expected: number, actual: number) {
-    super("conflict", `Expected thread ${thread} at version ${expected}, found ${actual}`, {
-      place: `thread ${thread}`,
-      remedy: "Read the thread again and decide anew; nothing was written.",
-    });
+    const [what, remedy] = expected === 0
+      ? [`Thread ${thread} exists already, at version ${actual}`, "Choose another id, or expect its version."]
+      : [`Expected thread ${thread} at version ${expected}, found ${actual}`, "Read it again and decide anew."];
+    super("conflict", what, { place: `thread ${thread}`, remedy: `${remedy} Nothing was written.` });
     this.expected = expected;
     this.actual = actual;
   }

@@ -52,7 +52,8 @@ function checkName(name: unknown, what: string, place: string): asserts name is 
 }
 
 function describe(value: unknown): string {
-  return value === null ? "null" : Array.isArray(value) ? "an array" : `a value of type ${typeof value}`;
+  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
+  return value === null ? "null" : `a value of type ${typeof value}`;
 }
 
 function escape(label: string): string {

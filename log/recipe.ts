@@ -26,7 +26,7 @@ export async function loadRecipes(): Promise<void> {
 
 /** The value after a recipe. The value before must not be changed by anybody, or be this call's own. */
 export function runRecipe(before: unknown, recipe: Recipe<unknown>): unknown {
-  const result = isDraftable(before) ? immer!.produce(before, recipe) : runPlain(before, recipe);
+  const result = isDraftable(before) ? runDraft(before, recipe) : runPlain(before, recipe);
   if (guarded("recipe", () => typeof (result as { then?: unknown } | null)?.then === "function")) {
     throw new ThreadlogError("invalid_argument", "The recipe returned a promise", {
       place: "recipe",
@@ -34,6 +34,22 @@ export function runRecipe(before: unknown, recipe: Recipe<unknown>): unknown {
     });
   }
   return result;
+}
+
+function runDraft(before: unknown, recipe: Recipe<unknown>): unknown {
+  try {
+    return immer!.produce(before, recipe);
+  } catch (cause) {
+    // immer's errors are told by their text alone. Everything else is the recipe's own, and the caller's to see.
+    if (!(cause instanceof Error && cause.message.startsWith("[Immer] An immer producer returned a new value"))) {
+      throw cause;
+    }
+    throw new ThreadlogError("invalid_argument", "The recipe changed its draft and returned a value, too", {
+      place: "recipe",
+      remedy: "Put braces around its body, as in (draft) => { draft.step = 2; }.",
+      cause,
+    });
+  }
 }
 
 function runPlain(before: unknown, recipe: Recipe<unknown>): unknown {

@@ -11,7 +11,7 @@ import { ThreadlogError } from "./errors.ts";
 import type { Event, Operation } from "./event.ts";
 import { freeze } from "./freeze.ts";
 import { defaultEventId, parseThreadId, showPath, type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
-import { apply } from "./json_patch.ts";
+import { apply, parsePointer } from "./json_patch.ts";
 import type { Version } from "./position.ts";
 import type { Upcasters } from "./upcaster.ts";
 import { type ReadCost, StoredValue } from "./value.ts";
@@ -69,7 +69,7 @@ export class Records {
     } catch (error) {
       if (!(error instanceof ThreadlogError)) throw error;
       const key = of.key === undefined ? "" : ` key ${JSON.stringify(of.key)}`;
-      throw new ThreadlogError(error.code, error.message.slice(0, error.message.indexOf(" (at ")), {
+      throw new ThreadlogError(error.code, error.what, {
         place: `${error.place}, ${what}of thread ${showPath(of.path)}${key}`,
         ...(error.remedy === undefined ? {} : { remedy: error.remedy }),
         cause: error.cause,
@@ -146,7 +146,7 @@ export class Records {
     after: unknown,
   ): EventInput {
     const { path, key, id, meta } = draft;
-    const value = this.encode(operations, draft);
+    const value = this.#encodeOperations(operations, draft);
     const schema = this.#upcasters.current("set");
     const body = {
       path,
@@ -163,6 +163,26 @@ export class Records {
       meta: meta === undefined ? undefined : this.encode(meta, draft, "meta "),
     };
     return { ...body, origin: undefined, digest: digestOf(body) };
+  }
+
+  /** What is refused in an operation is refused where it would be in the value. */
+  #encodeOperations(
+    operations: readonly Operation[],
+    draft: { readonly path: ThreadPath; readonly key: string },
+  ): Uint8Array {
+    try {
+      return this.encode(operations, draft);
+    } catch (error) {
+      const found = error instanceof ThreadlogError ? /^\$\[(\d+)\]\.value(.*)$/s.exec(error.place ?? "") : null;
+      const pointer = operations[Number(found?.[1])]?.path;
+      if (!(error instanceof ThreadlogError) || pointer === undefined) throw error;
+      const segments = parsePointer(pointer).map((segment) => `[${JSON.stringify(segment)}]`);
+      throw new ThreadlogError(error.code, error.what, {
+        place: `$${segments.join("")}${found![2]}`,
+        ...(error.remedy === undefined ? {} : { remedy: error.remedy }),
+        cause: error.cause,
+      });
+    }
   }
 
   #needsWhole({ cost, event }: StoredValue, patchBytes: number, schema: number): boolean {

@@ -34,10 +34,14 @@ export class CheckpointWriter {
     encoded: EncodedCheckpoint,
     parentId: string | undefined,
   ): Promise<Handed<void>> {
-    const parent = parentId === undefined ? undefined : await this.#parent(reader, parentId);
+    const [earlier, parent] = await Promise.all([
+      this.#entry(reader, encoded.id),
+      parentId === undefined ? undefined : this.#entry(reader, parentId),
+    ]);
     const planned = planCheckpoint(encoded, parentId, parent);
-    const patched = await this.#patchable(reader, planned);
-    const result = this.#append(reader, encoded.id, planned, patched);
+    const result = earlier === undefined
+      ? this.#append(reader, encoded.id, planned, await this.#patchable(reader, planned))
+      : this.#replace(reader, encoded.id, planned);
     const name = nameOf(reader, encoded.id);
     this.#underway.set(name, result);
     const done = () => {
@@ -47,8 +51,9 @@ export class CheckpointWriter {
     return { result };
   }
 
-  async #parent(reader: CheckpointReader, id: string): Promise<CheckpointEntry | undefined> {
-    // Where it failed, there is no parent: that shows to whoever put it.
+  /** A checkpoint, if need be once it has been put. */
+  async #entry(reader: CheckpointReader, id: string): Promise<CheckpointEntry | undefined> {
+    // Where that failed, it is not there: the failure shows to whoever put it.
     await this.#underway.get(nameOf(reader, id))?.catch(() => {});
     return await reader.entry(id);
   }

@@ -5,9 +5,8 @@
  */
 
 import { existsSync } from "node:fs";
-import { open as openFile, rename, rm } from "node:fs/promises";
 import { stat } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import process from "node:process";
 import { setImmediate } from "node:timers";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -17,6 +16,7 @@ import { EmbeddedBackend } from "../embedded/embedded_backend.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { type Connection, resultCode, Sqlite, type Statement, storageError } from "./driver.ts";
 import { probeFilesystem, refuseNetworkFilesystem } from "./filesystem.ts";
+import { copyDatabase } from "./copy_file.ts";
 import { backoff, connectReadOnly, connectWritable, isBusy, type SqliteOptions } from "./open_file.ts";
 import { SideWorker } from "./side_worker.ts";
 import { SqliteStore } from "./sqlite_store.ts";
@@ -197,31 +197,7 @@ export class SqliteBackend extends EmbeddedBackend {
 
   async backup(target: string): Promise<void> {
     this.#refuseClosed();
-    const final = resolve(target);
-    if (existsSync(final)) {
-      throw new ThreadlogError("invalid_argument", "The backup's file exists already", {
-        place: final,
-        remedy: "Name a file that does not exist: a backup never overwrites anything.",
-      });
-    }
-    const partial = `${final}.partial-${process.pid}-${Date.now()}`;
-    try {
-      await this.#worker.run("VACUUM INTO ?", partial);
-      const copy = new SideWorker({ driver: this.#connection.driver, path: partial, readOnly: false });
-      const [check] = await copy.run("PRAGMA integrity_check(1)").finally(() => copy.close());
-      if (check?.integrity_check !== "ok") {
-        throw new ThreadlogError("corrupt", "The copy did not pass SQLite's integrity check", {
-          place: final,
-          remedy: "The log itself may be damaged: run verify().",
-        });
-      }
-      await syncFile(partial);
-      await rename(partial, final);
-      await syncFile(dirname(final));
-    } catch (error) {
-      await rm(partial, { force: true });
-      throw storageError(error, "backing it up", final);
-    }
+    await copyDatabase(this.#path, resolve(target), this.#worker, this.#connection.driver);
   }
 
   async close(): Promise<void> {
@@ -298,15 +274,6 @@ async function sizeOf(path: string): Promise<number> {
     return (await stat(path)).size;
   } catch {
     return 0;
-  }
-}
-
-async function syncFile(path: string): Promise<void> {
-  const file = await openFile(path, "r");
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
   }
 }
 
