@@ -15,6 +15,8 @@ import type { SideWorker } from "./side_worker.ts";
 const PAGE = 4096;
 /** A checkpoint is due once about this many pages have been written. */
 const DUE_PAGES = 1000;
+/** While a pass runs, no more than this many pages are written: on a slow disk the writer waits for it. */
+const MAX_PAGES = 2500;
 /** Pages that a commit touches beside its values: the tail of the table and of its indexes. */
 const COMMIT_PAGES = 4;
 
@@ -42,11 +44,13 @@ export class Checkpointer {
     });
   }
 
-  /** Called before each commit. Resolves at once unless a second pass is due. */
-  turn(): Promise<void> | undefined {
-    if (!this.#finish) return undefined;
+  /** Called before each commit. Waits only where the WAL would grow too long, or a second pass is due. */
+  async turn(): Promise<void> {
+    if (this.#pages > MAX_PAGES) await this.#running;
+    if (!this.#finish) return;
     this.#finish = false;
-    return this.#pass();
+    this.#pages = 0;
+    await this.#pass();
   }
 
   /** Resolves when nothing is running. */

@@ -122,7 +122,7 @@ describe("the store", () => {
 
   it("6 knows all operators and refuses others", async () => {
     await withStore(async (store) => {
-      await store.put(["s"], "a", { score: 9, tag: "x", only: true, nested: { n: [1] } });
+      await store.put(["s"], "a", { score: 9, tag: "x", sole: true, nested: { n: [1] } });
       await store.put(["s"], "b", { score: 10, tag: "y" });
       await store.put(["s"], "c", { score: 100, tag: null });
       await store.put(["s"], "d", { tag: "10" });
@@ -139,8 +139,8 @@ describe("the store", () => {
         [{ score: { $gte: "10" } }, ["b", "c"]],
         [{ tag: { $in: ["x", null] } }, ["a", "c"]],
         [{ tag: { $nin: ["x", null] } }, ["b", "d"]],
-        [{ only: { $exists: true } }, ["a"]],
-        [{ only: { $exists: false } }, ["b", "c", "d"]],
+        [{ sole: { $exists: true } }, ["a"]],
+        [{ sole: { $exists: false } }, ["b", "c", "d"]],
         [{ nested: { n: [1] } }, ["a"]],
         [{ toString: { $ne: 1 } }, []],
         [{ constructor: { $exists: true } }, []],
@@ -172,12 +172,16 @@ describe("the store", () => {
     await withStore(async (store) => {
       await store.put(["a"], "k", { n: 1 });
       const time = async (count: number) => {
-        const start = performance.now();
-        await Promise.all(Array.from({ length: count }, (_, i) => store.get(["a"], `k${i}`)));
-        return performance.now() - start;
+        let best = Infinity;
+        for (let round = 0; round < 4; round++) {
+          const start = performance.now();
+          await Promise.all(Array.from({ length: count }, (_, i) => store.get(["a"], `k${i}`)));
+          best = Math.min(best, performance.now() - start);
+        }
+        return best;
       };
-      await time(2_000);
       const [small, large] = [await time(2_000), await time(20_000)];
+      // Ten times as many; a search through those that wait would make it a hundred.
       assert.ok(large < 40 * small + 100, `${small} ms, then ${large} ms`);
     });
   });
