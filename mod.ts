@@ -24,7 +24,7 @@ export type { OpenOptions } from "./log/open.ts";
 export { Log } from "./log/log.ts";
 export type { LogStats, Projection } from "./log/log.ts";
 export { Thread } from "./log/thread.ts";
-export type { ForkOptions, ReplayOptions } from "./log/thread.ts";
+export type { EraseOptions, ForkOptions, ReplayOptions } from "./log/thread.ts";
 export type { UpdateOptions, WriteOptions } from "./log/writes.ts";
 export { LogView, Snapshot, ThreadView } from "./log/view.ts";
 export type { AnyState, Entry, EntryOf, KeyOf, ListOptions, ThreadInfo, ThreadsOptions } from "./log/view.ts";

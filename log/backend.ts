@@ -187,6 +187,8 @@ export interface Backend {
   head(): Promise<LogHead>;
   /** Removes what tombstones have erased, a bounded piece at a time; true while more is left. */
   purge(): Promise<boolean>;
+  /** Overwrites the copies that the engine may have left of what was purged. Costs the size of the log. */
+  scrub(): Promise<void>;
 
   thread(path: ThreadPath, at: ReadPoint): Promise<ThreadRecord | undefined>;
   threads(range: ThreadRange): Promise<readonly ThreadRecord[]>;

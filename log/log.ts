@@ -16,7 +16,7 @@ import type { EraseEvent, Event, Immutable } from "./event.ts";
 import { parsePrefix, parseThreadId, type ThreadId, type ThreadPath } from "./ids.ts";
 import { type LogPoint, parseLogPoint, type Position } from "./position.ts";
 import { read, type ReadOptions, subscribe, type SubscribeOptions } from "./subscription.ts";
-import { eraseThreads, Thread } from "./thread.ts";
+import { type EraseOptions, eraseThreads, parseErase, scrubFile, Thread } from "./thread.ts";
 import { verify, type VerifyReport } from "./verify.ts";
 import { type AnyState, listThreads, LogView, Snapshot, type ThreadInfo, type ThreadsOptions } from "./view.ts";
 
@@ -168,13 +168,14 @@ export class Log implements AsyncDisposable {
   }
 
   /** Erases every thread below a path (whole labels), itself included. Resolves with their tombstones. */
-  async erase(prefix: ThreadId | readonly []): Promise<EraseEvent[]> {
+  async erase(prefix: ThreadId | readonly [], options: EraseOptions = {}): Promise<EraseEvent[]> {
     if (prefix === undefined) throw invalid("Erasing needs a prefix", "prefix", "Pass [] to erase every thread.");
     parsePrefix(prefix);
+    const { meta, scrub } = parseErase(options);
     const tombstones: EraseEvent[] = [];
     let paths: ThreadPath[] = [];
     const flush = async () => {
-      tombstones.push(...await eraseThreads(this.#core, paths, undefined));
+      tombstones.push(...await eraseThreads(this.#core, paths, meta));
       paths = [];
     };
     for await (const { thread } of this.threads({ prefix })) {
@@ -182,7 +183,16 @@ export class Log implements AsyncDisposable {
       if (paths.length === ERASE_BATCH) await flush();
     }
     if (paths.length > 0) await flush();
+    if (tombstones.length > 0 && scrub) await scrubFile(this.#core);
     return tombstones;
+  }
+
+  /**
+   * Writes the file anew, without gaps and without the copies that the engine may have left of what was erased. Appends
+   * wait meanwhile; it takes as long as writing the file.
+   */
+  async compact(): Promise<void> {
+    await scrubFile(this.#core);
   }
 
   /** Holds every event against the hash chain of its thread, and lets the engine check its file. */

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { SqliteOptions } from "../backends/sqlite/open_file.ts";
+import type { SqliteOptions, SqliteTuning } from "../backends/sqlite/open_file.ts";
 import { guarded, takeOptions } from "./arguments.ts";
 import type { Backend } from "./backend.ts";
 import { type Codec, codecId } from "./codec.ts";
@@ -75,10 +75,15 @@ const MAX_TIME = 8.64e15;
  * ```
  */
 export async function openLog(target: string, options: OpenOptions = {}): Promise<Log> {
+  return await openTuned(target, options);
+}
+
+/** The same, with what only tests may set. */
+export async function openTuned(target: string, options: OpenOptions, tuning?: SqliteTuning): Promise<Log> {
   if (typeof target !== "string" || target === "") {
     throw invalid("A log is opened by the path of its file", "target", 'Pass a string, or ":memory:".');
   }
-  const checked = parseOptions(options);
+  const checked = { ...parseOptions(options), tuning };
   const backend = await openBackend(target, checked);
   try {
     if (backend.codecId !== checked.codecId) {
@@ -88,7 +93,11 @@ export async function openLog(target: string, options: OpenOptions = {}): Promis
       });
     }
     // A tombstone whose work was cut short by a crash.
-    if (!backend.readOnly) { while (await backend.purge()); }
+    if (!backend.readOnly && await backend.purge()) {
+      while (await backend.purge());
+      // Its caller was never told that it was done; that others use the file must not keep this log from opening.
+      await backend.scrub().catch(() => {});
+    }
     const { position } = await backend.head();
     const records = new Records(checked.codec, checked.upcasters, checked.maxValueBytes);
     return new Log(new Core(backend, records, position, checked));
@@ -98,7 +107,10 @@ export async function openLog(target: string, options: OpenOptions = {}): Promis
   }
 }
 
-async function openBackend(target: string, options: ReturnType<typeof parseOptions>): Promise<Backend> {
+async function openBackend(
+  target: string,
+  options: ReturnType<typeof parseOptions> & { tuning: SqliteTuning | undefined },
+): Promise<Backend> {
   if (target === ":memory:") {
     const { MemoryBackend } = await import("../backends/memory/memory_backend.ts");
     return new MemoryBackend(options.codecId, options.now);

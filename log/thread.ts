@@ -43,6 +43,17 @@ export interface ReplayOptions {
   readonly reverse?: boolean;
 }
 
+/** How to erase. */
+export interface EraseOptions {
+  /** Anything to keep beside the tombstone. */
+  readonly meta?: unknown;
+  /**
+   * Also overwrites the copies that the engine may have left in unused parts of the file, which takes as long as writing
+   * the file anew. Default true. With false, `log.compact()` does it later, once for any number of erasures.
+   */
+  readonly scrub?: boolean;
+}
+
 /** How to fork. */
 export interface ForkOptions {
   /** Up to where the parent's history is shared. Default: its head. */
@@ -276,9 +287,10 @@ export class Thread<State = AnyState> extends ThreadView<State> {
    * Erases the thread: its payloads and keys leave the file, and one tombstone takes their place. What forks share with
    * it stays theirs. Resolves with the tombstone; undefined if there was nothing to erase.
    */
-  async erase(options: Pick<WriteOptions, "meta"> = {}): Promise<EraseEvent | undefined> {
-    const { meta } = takeOptions(options, ["meta"]);
+  async erase(options: EraseOptions = {}): Promise<EraseEvent | undefined> {
+    const { meta, scrub } = parseErase(options);
     const [event] = await eraseThreads(this.#core, [this.#path], meta);
+    if (event !== undefined && scrub) await scrubFile(this.#core);
     return event;
   }
 
@@ -286,6 +298,18 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     const [event] = await this.#core.append([input], parseExpect(this.#path, options.expect));
     return event as Written;
   }
+}
+
+/** Checks how to erase. */
+export function parseErase(options: EraseOptions): { readonly meta: unknown; readonly scrub: boolean } {
+  const { meta, scrub = true } = takeOptions(options, ["meta", "scrub"]);
+  if (typeof scrub !== "boolean") throw invalid("`scrub` must be a boolean", "options.scrub", "Leave it out for true.");
+  return { meta, scrub };
+}
+
+/** Makes sure that nothing of what was erased is left in the file. */
+export async function scrubFile(core: Core): Promise<void> {
+  await core.writer.exclusively(() => core.backend.scrub());
 }
 
 /** Erases threads together. Those that do not exist, or hold nothing but a tombstone, are left as they are. */

@@ -56,10 +56,8 @@ interface Waiting extends Intent {
   tries: number;
 }
 
-interface Refresh {
-  readonly resolve: () => void;
-  readonly reject: (error: unknown) => void;
-}
+/** Something to do between two transactions. */
+type Job = () => Promise<void>;
 
 /** Orders the appends of one log. */
 export class Writer {
@@ -69,7 +67,8 @@ export class Writer {
   #queue: Waiting[] = [];
   #queuedBytes = 0;
   readonly #unsettled = new Set<Promise<unknown>>();
-  #refreshes: Refresh[] = [];
+  #jobs: Job[] = [];
+  #nextRefresh: Promise<void> | undefined;
   #running: Promise<void> | undefined;
   #turnStart = 0;
   #closed = false;
@@ -108,9 +107,22 @@ export class Writer {
 
   /** Resolves when everything that others made durable before the call is in the projections. */
   refresh(): Promise<void> {
+    // One look serves all who asked before it began.
+    if (this.#nextRefresh === undefined) {
+      const refresh = this.exclusively(() => {
+        this.#nextRefresh = undefined;
+        return this.#catchUp();
+      });
+      this.#nextRefresh = refresh;
+    }
+    return this.#nextRefresh;
+  }
+
+  /** Does something between two transactions, with no append of this log under way. */
+  exclusively(work: () => Promise<void>): Promise<void> {
     if (this.#closed) return Promise.reject(closedError());
     return new Promise((resolve, reject) => {
-      this.#refreshes.push({ resolve, reject });
+      this.#jobs.push(() => work().then(resolve, reject));
       this.#start();
     });
   }
@@ -130,14 +142,14 @@ export class Writer {
     // Begun in a microtask of its own: everything that this turn appends goes into the first transaction.
     this.#running ??= Promise.resolve().then(() => this.#run()).finally(() => {
       this.#running = undefined;
-      if (this.#queue.length > 0 || this.#refreshes.length > 0) this.#start();
+      if (this.#queue.length > 0 || this.#jobs.length > 0) this.#start();
     });
   }
 
   async #run(): Promise<void> {
     if (performance.now() - this.#turnStart > MAX_TURN_MS) await this.#yield();
-    while (this.#queue.length > 0 || this.#refreshes.length > 0) {
-      if (this.#refreshes.length > 0) await this.#refresh();
+    while (this.#queue.length > 0 || this.#jobs.length > 0) {
+      for (const job of this.#jobs.splice(0)) await job();
       const batch = await this.#gather();
       if (batch.length > 0) await this.#append(batch);
       // Whoever was just answered may append again in the same turn: let them, then see.
@@ -154,16 +166,6 @@ export class Writer {
   async #yield(): Promise<void> {
     await nextTurn();
     this.#turnStart = performance.now();
-  }
-
-  async #refresh(): Promise<void> {
-    const waiting = this.#refreshes.splice(0);
-    try {
-      await this.#catchUp();
-      for (const { resolve } of waiting) resolve();
-    } catch (error) {
-      for (const { reject } of waiting) reject(error);
-    }
   }
 
   async #catchUp(): Promise<void> {
@@ -240,7 +242,8 @@ export class Writer {
       return;
     }
     // Somebody else may have been quicker: whoever reads and tries again must see what they wrote.
-    if (stale) await this.#refresh();
+    // (If that fails, they will meet the failure themselves.)
+    if (stale) await this.#catchUp().catch(() => {});
     for (const answer of answers) answer();
     for (const waiting of again) this.#queuedBytes += waiting.bytes;
     this.#queue.unshift(...again);

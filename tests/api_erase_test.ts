@@ -115,20 +115,34 @@ describe("erase", () => {
   );
 
   it(
-    "reaches what another log on the file has in its write-ahead log, once that lets go",
+    "says so where a reader keeps older pages in use, and compact() removes them once that lets go",
     inFolder(async (folder) => {
       const path = join(folder, "a.db");
-      await using log = await openLog(path);
+      await using log = await openLog(path, { busyTimeoutMs: 100 });
       await log.thread("a").put("k", SECRET);
       const reader = rawConnection(path);
       reader.exec("BEGIN");
       reader.prepare("SELECT count(*) AS n FROM events").get();
-      const erased = await log.thread("a").erase();
-      assert.equal(erased!.type, "erase");
+      await assert.rejects(log.thread("a").erase(), { code: "busy" });
+      assert.equal(await log.thread("a").get("k"), undefined);
       reader.exec("COMMIT");
       reader.close();
-      await log.close();
+      await log.compact();
       assert.deepEqual(traces(path), []);
+    }),
+  );
+
+  it(
+    "without scrubbing still removes the events, and compact() removes what copies are left",
+    inFolder(async (folder) => {
+      const path = join(folder, "a.db");
+      await using log = await openLog(path);
+      for (let i = 0; i < 300; i++) await log.thread(i % 2 ? "a" : "b").put(`${SECRET}${i % 40}`, `${SECRET} ${i}`);
+      assert.equal((await log.erase([], { scrub: false })).length, 2);
+      assert.equal((await log.stats()).events, 2);
+      await log.compact();
+      assert.deepEqual(traces(path), []);
+      await assert.rejects(log.erase([], { scrub: 1 as never }), { code: "invalid_argument" });
     }),
   );
 

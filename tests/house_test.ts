@@ -59,6 +59,7 @@ const EXPORTS: readonly string[] = [
   "Entry",
   "EntryOf",
   "EraseEvent",
+  "EraseOptions",
   "ErrorCode",
   "ErrorDetails",
   "Event",

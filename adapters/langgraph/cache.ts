@@ -103,8 +103,8 @@ export class ThreadlogCache<Value = unknown> extends BaseCache<Value> implements
 
   /** Erases namespaces, just these; all of them, if none is given. */
   override async clear(namespaces: string[][]): Promise<void> {
-    if (namespaces.length === 0) await this.log.erase(this.#root);
-    for (const namespace of namespaces) await this.#thread(namespace).erase();
+    if (namespaces.length === 0) await this.log.erase(this.#root, { scrub: false });
+    for (const namespace of namespaces) await this.#thread(namespace).erase({ scrub: false });
   }
 
   #thread(namespace: readonly string[]) {

@@ -246,7 +246,7 @@ export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposab
   async deleteThread(threadId: string): Promise<void> {
     writeAddressOf({ configurable: { thread_id: threadId } }, "a thread");
     await this.#turns.take(threadId, Promise.resolve(), () => {
-      return Promise.resolve({ result: this.log.erase([...this.#prefix, "checkpoints", threadId]) });
+      return Promise.resolve({ result: this.log.erase([...this.#prefix, "checkpoints", threadId], { scrub: false }) });
     });
   }
 

@@ -48,6 +48,7 @@ export abstract class EmbeddedBackend implements Backend {
 
   abstract changed(): boolean;
   abstract head(): Promise<LogHead>;
+  abstract scrub(): Promise<void>;
   abstract stats(): Promise<BackendStats>;
   abstract integrity(): Promise<readonly string[]>;
   abstract backup(target: string): Promise<void>;

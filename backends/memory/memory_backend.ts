@@ -46,6 +46,10 @@ export class MemoryBackend extends EmbeddedBackend {
     return Promise.resolve(this.store.head());
   }
 
+  scrub(): Promise<void> {
+    return Promise.resolve();
+  }
+
   stats(): Promise<BackendStats> {
     return Promise.resolve({ engine: "memory", ...this.store.counts(), dataBytes: 0, walBytes: 0 });
   }

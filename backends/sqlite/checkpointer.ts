@@ -24,19 +24,21 @@ const COMMIT_PAGES = 4;
 export class Checkpointer {
   readonly #connection: Connection;
   readonly #worker: SideWorker;
+  readonly #duePages: number;
   #pages = 0;
   #running: Promise<void> | undefined;
   #finish = false;
 
-  constructor(connection: Connection, worker: SideWorker) {
+  constructor(connection: Connection, worker: SideWorker, duePages: number = DUE_PAGES) {
     this.#connection = connection;
     this.#worker = worker;
+    this.#duePages = duePages;
   }
 
   /** Called after each commit with the bytes of its values. */
   committed(bytes: number): void {
     this.#pages += COMMIT_PAGES + Math.ceil(bytes / PAGE);
-    if (this.#pages < DUE_PAGES || this.#running !== undefined || this.#finish) return;
+    if (this.#pages < this.#duePages || this.#running !== undefined || this.#finish) return;
     this.#pages = 0;
     this.#running = this.#pass().then(() => {
       this.#finish = true;

@@ -25,6 +25,16 @@ export interface SqliteOptions {
   readonly driver?: DriverName | undefined;
   /** For tests: what to believe of the file system. */
   readonly probe?: FilesystemProbe | undefined;
+  /** For tests: what is otherwise measured or fixed. */
+  readonly tuning?: SqliteTuning | undefined;
+}
+
+/** Makes a rare moment common, so that tests meet it. */
+export interface SqliteTuning {
+  /** On which thread the WAL is synced; by default, as the disk is measured to be. */
+  readonly syncMode?: "inline" | "async";
+  /** How many written pages make a checkpoint due. */
+  readonly duePages?: number;
 }
 
 /** SQLite blocks the event loop while it waits for a lock; beyond this the wait is a timer's. */

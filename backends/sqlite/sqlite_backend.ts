@@ -45,7 +45,6 @@ export class SqliteBackend extends EmbeddedBackend {
   #storeVersion: number;
   #headVersion: number;
   #lookedThisTurn = false;
-  #erasedInWal = false;
   #failure: unknown;
   #closed = false;
 
@@ -62,9 +61,9 @@ export class SqliteBackend extends EmbeddedBackend {
     this.#commit = connection.prepare("COMMIT");
     this.#dataVersion = connection.prepare("PRAGMA data_version");
     this.#storeVersion = this.#headVersion = this.#othersVersion();
-    this.#sync = new WalSync(path);
+    this.#sync = new WalSync(path, options.tuning?.syncMode);
     this.#worker = new SideWorker(connection);
-    this.#checkpointer = new Checkpointer(connection, this.#worker);
+    this.#checkpointer = new Checkpointer(connection, this.#worker, options.tuning?.duePages);
   }
 
   /** Opens or creates a file. Flat in its size. */
@@ -81,6 +80,7 @@ export class SqliteBackend extends EmbeddedBackend {
     try {
       connection = options.readOnly ? connectReadOnly(path, options) : await connectWritable(path, options);
       const backend = new SqliteBackend(connection, path, options);
+      siblingsOf(path).add(backend);
       warnOfOldSqlite(backend.store.engine);
       return backend;
     } catch (error) {
@@ -90,9 +90,7 @@ export class SqliteBackend extends EmbeddedBackend {
   }
 
   protected async write<T>(work: () => T, bytes: number): Promise<T> {
-    if (this.readOnly) {
-      throw new ThreadlogError("read_only", "The log is open read-only", { remedy: "Open it without { readOnly }." });
-    }
+    this.#refuseReadOnly();
     await this.#checkpointer.turn();
     // From here to the end of the transaction nothing is awaited: several may be writing through this connection.
     for (const deadline = performance.now() + this.#options.busyTimeoutMs; !this.#begins(deadline);) {
@@ -112,6 +110,7 @@ export class SqliteBackend extends EmbeddedBackend {
       const full = ((resultCode(error) ?? 0) & 0xff) === Sqlite.full;
       throw full ? storageError(error, "appending", this.#path) : new OutcomeUnknownError([], error);
     }
+    for (const sibling of siblingsOf(this.#path)) if (sibling !== this) sibling.#lookedThisTurn = false;
     this.#checkpointer.committed(bytes);
     if (this.#options.durability === "full") await this.#makeDurable();
     return result;
@@ -164,19 +163,30 @@ export class SqliteBackend extends EmbeddedBackend {
     return head;
   }
 
-  override async purge(): Promise<boolean> {
-    if (await super.purge()) {
-      this.#erasedInWal = true;
-      return true;
+  async scrub(): Promise<void> {
+    this.#refuseClosed();
+    this.#refuseReadOnly();
+    // SQLite overwrites what it deletes, but not the copies that it left behind when it moved cells between pages; and
+    // the WAL holds older pages until it is cut.
+    for (const sql of ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"]) {
+      const deadline = performance.now() + this.#options.busyTimeoutMs;
+      while (!await this.#runsAside(sql, deadline)) await sleep(backoff());
     }
-    if (this.#erasedInWal) {
-      // SQLite overwrites what it deletes, but not the copies that it left behind when it moved cells between pages.
-      await this.#worker.run("VACUUM");
-      // The WAL still holds what was erased. Other processes' readers may keep it in use: then a later one removes it.
-      const [row] = await this.#worker.run("PRAGMA wal_checkpoint(TRUNCATE)");
-      this.#erasedInWal = row?.busy !== 0;
+  }
+
+  /** Runs a statement off the event loop; false if others were in the way and there is time to try again. */
+  async #runsAside(sql: string, deadline: number): Promise<boolean> {
+    try {
+      const [row] = await this.#worker.run(sql);
+      if (row?.busy !== 1) return true;
+    } catch (error) {
+      if (!isBusy(error)) throw storageError(error, "scrubbing", this.#path);
     }
-    return false;
+    if (performance.now() < deadline) return false;
+    throw new ThreadlogError("busy", "Others kept the file in use, so that copies of what was erased may remain", {
+      place: this.#path,
+      remedy: "The erasure itself is done; call compact() when nobody else reads or writes.",
+    });
   }
 
   async stats(): Promise<BackendStats> {
@@ -203,6 +213,7 @@ export class SqliteBackend extends EmbeddedBackend {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
+    siblingsOf(this.#path).delete(this);
     await this.#checkpointer.settle();
     await this.#worker.close();
     await this.#sync.close();
@@ -263,6 +274,11 @@ export class SqliteBackend extends EmbeddedBackend {
     this.store.forget();
   }
 
+  #refuseReadOnly(): void {
+    if (!this.readOnly) return;
+    throw new ThreadlogError("read_only", "The log is open read-only", { remedy: "Open it without { readOnly }." });
+  }
+
   #refuseClosed(): void {
     if (!this.#closed) return;
     throw new ThreadlogError("closed", "The log is closed", { place: this.#path, remedy: "Open it again." });
@@ -275,6 +291,18 @@ async function sizeOf(path: string): Promise<number> {
   } catch {
     return 0;
   }
+}
+
+/**
+ * The open backends of each file in this process: what one has committed, another may be asked for in the same turn.
+ * (Under another name of the file it will be seen in the next.)
+ */
+const siblings = new Map<string, Set<SqliteBackend>>();
+
+function siblingsOf(path: string): Set<SqliteBackend> {
+  let found = siblings.get(path);
+  if (found === undefined) siblings.set(path, found = new Set());
+  return found;
 }
 
 let warned = false;

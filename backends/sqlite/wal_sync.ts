@@ -26,19 +26,22 @@ const WEIGHT = 0.2;
 /** Syncs one -wal file. */
 export class WalSync {
   readonly #path: string;
+  readonly #mode: "inline" | "async" | undefined;
   #descriptor: number | undefined;
   /** Running mean of how long a sync takes, in milliseconds. Assumed slow until measured. */
   #mean = INLINE_LIMIT_MS * 2;
 
-  constructor(databasePath: string) {
+  /** By default each sync goes to the thread that suits how long syncs take; `mode` fixes it. */
+  constructor(databasePath: string, mode?: "inline" | "async") {
     this.#path = `${databasePath}-wal`;
+    this.#mode = mode;
   }
 
   /** Resolves when everything that was committed before the call survives a power cut. */
   sync(): Promise<void> | void {
     const descriptor = this.#descriptor ??= this.#open();
     const start = performance.now();
-    if (this.#mean < INLINE_LIMIT_MS) {
+    if (this.#mode === undefined ? this.#mean < INLINE_LIMIT_MS : this.#mode === "inline") {
       fdatasyncSync(descriptor);
       this.#note(start);
       return;
