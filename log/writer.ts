@@ -177,16 +177,22 @@ export class Writer {
   async #gather(): Promise<[Waiting, AppendRequest][]> {
     const batch: [Waiting, AppendRequest][] = [];
     const touched = new Set<ThreadPath>();
+    const planned = new Set<ThreadPath>();
     let bytes = 0;
     let taken = 0;
     for (const waiting of this.#queue) {
       const { request, paths } = waiting;
       if (taken > 0 && (taken >= MAX_BATCH || bytes + waiting.bytes > MAX_BATCH_BYTES)) break;
-      // What depends on state must see what is before it in the queue.
+      // What depends on state must see what is before it in the queue, and, as it may have to be made anew, be settled
+      // before what comes after it.
+      if (paths.some((path) => planned.has(path))) break;
       if (typeof request === "function" && paths.some((path) => touched.has(path))) break;
       taken++;
       bytes += waiting.bytes;
-      for (const path of paths) touched.add(path);
+      for (const path of paths) {
+        touched.add(path);
+        if (typeof request === "function") planned.add(path);
+      }
       if (typeof request !== "function") {
         batch.push([waiting, request]);
         continue;
