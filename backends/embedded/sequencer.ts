@@ -7,6 +7,8 @@
 
 import type { AppendOutcome, AppendRequest, EventInput, PositionRange, StoredEvent } from "../../log/backend.ts";
 import { FIRST_LINK, linkOf } from "../../log/digest.ts";
+import { ThreadlogError } from "../../log/errors.ts";
+import { showPath } from "../../log/ids.ts";
 import type { Position } from "../../log/position.ts";
 import type { EventStore, ThreadNode } from "./event_store.ts";
 import { type Cut, eventAt, newestOf, ownById, ownerOf } from "./lineage.ts";
@@ -175,6 +177,13 @@ export function purgeSome(store: EventStore, limit: number): boolean {
     low = Math.max(low, last);
   }
   store.purged(node);
+  if (store.nextToPurge()?.id === node.id) {
+    // An index that does not fit its table would have it purged for ever.
+    throw new ThreadlogError("corrupt", "The file is damaged: what is to be erased can't be marked as done", {
+      place: `thread ${showPath(node.path)}`,
+      remedy: "Open it with { readOnly: true } to see what can be read, and restore from a backup.",
+    });
+  }
   return true;
 }
 

@@ -24,14 +24,22 @@ const COMMIT_PAGES = 4;
 export class Checkpointer {
   readonly #connection: Connection;
   readonly #worker: SideWorker;
+  readonly #failed: (error: unknown) => void;
   readonly #duePages: number;
   #pages = 0;
   #running: Promise<void> | undefined;
   #finish = false;
 
-  constructor(connection: Connection, worker: SideWorker, duePages: number = DUE_PAGES) {
+  /** `failed` is told of each checkpoint that fails; it is tried again in any case. */
+  constructor(
+    connection: Connection,
+    worker: SideWorker,
+    failed: (error: unknown) => void,
+    duePages: number = DUE_PAGES,
+  ) {
     this.#connection = connection;
     this.#worker = worker;
+    this.#failed = failed;
     this.#duePages = duePages;
   }
 
@@ -64,12 +72,13 @@ export class Checkpointer {
     const sql = "PRAGMA wal_checkpoint(PASSIVE)";
     try {
       await this.#worker.run(sql);
-    } catch {
-      // No thread to be had: better a short stop than a WAL without bound. A failure here loses nothing.
+    } catch (error) {
+      this.#failed(error);
+      // No thread to be had: better a short stop than a WAL without bound.
       try {
         this.#connection.exec(sql);
-      } catch {
-        // The next one will try again.
+      } catch (error) {
+        this.#failed(error);
       }
     }
   }

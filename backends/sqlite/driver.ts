@@ -130,8 +130,21 @@ export function resultCode(error: unknown): number | undefined {
   return text?.[1];
 }
 
+/**
+ * Whether a sync failed, or may have, where the driver tells no more than that some I/O did. The kernel may have dropped
+ * what was to be written: a later sync would succeed without it.
+ */
+export function isSyncFailure(error: unknown): boolean {
+  const code = resultCode(error);
+  return code !== undefined && SYNC_FAILURES.includes(code);
+}
+
 /** SQLite's primary result codes that the library tells apart. */
 export const Sqlite = { busy: 5, locked: 6, readonly: 8, ioerr: 10, corrupt: 11, full: 13, cantopen: 14, notadb: 26 };
+
+const IOERR_FSYNC = Sqlite.ioerr | 4 << 8;
+const IOERR_DIR_FSYNC = Sqlite.ioerr | 5 << 8;
+const SYNC_FAILURES: readonly number[] = [Sqlite.ioerr, IOERR_FSYNC, IOERR_DIR_FSYNC];
 
 const MESSAGES: readonly (readonly [RegExp, number])[] = [
   [/database is locked/, Sqlite.busy],

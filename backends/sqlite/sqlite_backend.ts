@@ -14,7 +14,7 @@ import type { BackendStats, LogHead } from "../../log/backend.ts";
 import { OutcomeUnknownError, ThreadlogError } from "../../log/errors.ts";
 import { EmbeddedBackend } from "../embedded/embedded_backend.ts";
 import { Checkpointer } from "./checkpointer.ts";
-import { type Connection, resultCode, Sqlite, type Statement, storageError } from "./driver.ts";
+import { type Connection, isSyncFailure, resultCode, Sqlite, type Statement, storageError } from "./driver.ts";
 import { probeFilesystem, refuseNetworkFilesystem } from "./filesystem.ts";
 import { copyDatabase } from "./copy_file.ts";
 import { backoff, connectReadOnly, connectWritable, isBusy, type SqliteOptions } from "./open_file.ts";
@@ -63,7 +63,12 @@ export class SqliteBackend extends EmbeddedBackend {
     this.#storeVersion = this.#headVersion = this.#othersVersion();
     this.#sync = new WalSync(path, options.tuning?.syncMode);
     this.#worker = new SideWorker(connection);
-    this.#checkpointer = new Checkpointer(connection, this.#worker, options.tuning?.duePages);
+    this.#checkpointer = new Checkpointer(
+      connection,
+      this.#worker,
+      (error) => this.#noteFailure(error),
+      options.tuning?.duePages,
+    );
   }
 
   /** Opens or creates a file. Flat in its size. */
@@ -80,6 +85,8 @@ export class SqliteBackend extends EmbeddedBackend {
     try {
       connection = options.readOnly ? connectReadOnly(path, options) : await connectWritable(path, options);
       const backend = new SqliteBackend(connection, path, options);
+      // A process that was killed between its commit and its sync left what nobody was told. From here on it is shown.
+      if (!options.readOnly && options.durability === "full") await backend.#sync.sync();
       siblingsOf(path).add(backend);
       warnOfOldSqlite(backend.store.engine);
       return backend;
@@ -107,6 +114,7 @@ export class SqliteBackend extends EmbeddedBackend {
       this.#commit.run();
     } catch (error) {
       this.#rollback();
+      this.#noteFailure(error);
       const full = ((resultCode(error) ?? 0) & 0xff) === Sqlite.full;
       throw full ? storageError(error, "appending", this.#path) : new OutcomeUnknownError([], error);
     }
@@ -180,6 +188,7 @@ export class SqliteBackend extends EmbeddedBackend {
       const [row] = await this.#worker.run(sql);
       if (row?.busy !== 1) return true;
     } catch (error) {
+      this.#noteFailure(error);
       if (!isBusy(error)) throw storageError(error, "scrubbing", this.#path);
     }
     if (performance.now() < deadline) return false;
@@ -253,12 +262,16 @@ export class SqliteBackend extends EmbeddedBackend {
     }
   }
 
+  /** After a sync that failed nothing more is written: it could be acknowledged and lost. */
+  #noteFailure(error: unknown): void {
+    if (isSyncFailure(error)) this.#failure ??= error;
+  }
+
   async #makeDurable(): Promise<void> {
     try {
       await this.#sync.sync();
     } catch (error) {
-      // The kernel may have dropped the dirty pages: a later sync would succeed without having written them.
-      this.#failure = error;
+      this.#failure ??= error; // as in #noteFailure
       throw new OutcomeUnknownError([], error);
     }
   }

@@ -6,8 +6,9 @@
  *   CRASH_RECORD=path    where to append the records; the process appends its own notes to the same file
  *   CRASH_DROP=name      records no sync that is made by "fsync", "fdatasync", or "all" of them
  *   CRASH_SLOW_US=n      makes each sync take that much longer
- *   CRASH_FAULT=what:on:n:errno:times   at the nth (from 0) "write" or "sync" of "db", "wal" or "any": "kill" in the
- *                        middle of it, "fail" it with errno, or write "short"; times is "once" or "sticky"
+ *   CRASH_FAULT=what:call.file:n:errno:times
+ *                        at the nth (from 0) call "write" or "sync" on the file "db", "wal" or "any": "kill" in the middle
+ *                        of it, "fail" with errno, or write "short"; times is "once" or "sticky"
  *
  * A record is {u8 what, u8 file, u16 0, u32 length, i64 number} and `length` bytes. Files are told apart by inode when
  * they are used, not by descriptor when they are opened: a runtime may have duplicated the descriptor in between.
@@ -48,7 +49,6 @@ static void parse_fault(const char *text) {
   char what[16], on[16], file[16], times[16];
   long at;
   int error;
-  /* what:call.file:n:errno:times */
   if (sscanf(text, "%15[^:]:%15[^.].%15[^:]:%ld:%d:%15s", what, on, file, &at, &error, times) != 6) {
     fprintf(stderr, "shim: bad CRASH_FAULT %s\n", text);
     _exit(99);
@@ -148,7 +148,8 @@ static ssize_t written(int fd, const void *data, size_t length, off_t offset) {
   int error = 0;
   if (is_due(0, file)) {
     if (fault.kill) {
-      syscall(SYS_pwrite64, fd, data, length / 2, offset);
+      done = syscall(SYS_pwrite64, fd, data, length / 2, offset);
+      if (done > 0) record(WRITE, file, offset, data, done);
       raise(SIGKILL);
     }
     if (fault.fail) {
