@@ -113,7 +113,7 @@ async function openBackend(
 ): Promise<Backend> {
   if (target === ":memory:") {
     const { MemoryBackend } = await import("../backends/memory/memory_backend.ts");
-    return new MemoryBackend(options.codecId, options.now);
+    return new MemoryBackend(options);
   }
   if (/^[a-z][a-z0-9+.-]+:\/\//i.test(target)) {
     throw new ThreadlogError("unsupported", "Logs on a server are not supported by this release", {
@@ -140,6 +140,7 @@ function parseOptions(options: OpenOptions) {
   if (driver !== undefined && driver !== "bun:sqlite" && driver !== "node:sqlite") {
     throw invalid("Unknown driver", "options.driver", 'Pass "bun:sqlite" or "node:sqlite".');
   }
+  const cacheBytes = amount(options, "cacheBytes", 64 * MIB);
   const settings: Pick<SqliteOptions, "codecId" | "durability" | "readOnly" | "allowNetworkFilesystem"> = {
     codecId: codecId(codec),
     durability,
@@ -152,7 +153,9 @@ function parseOptions(options: OpenOptions) {
     upcasters: new Upcasters(upcasters),
     now: clock(now),
     driver,
-    cacheBytes: amount(options, "cacheBytes", 64 * MIB),
+    // The state takes most of the budget; what deltas are made of and read from, the rest.
+    cacheBytes: cacheBytes * 0.75,
+    payloadBytes: cacheBytes * 0.25,
     maxValueBytes: amount(options, "maxValueBytes", 64 * MIB),
     maxQueue: amount(options, "maxQueue", 65_536),
     maxQueueBytes: amount(options, "maxQueueBytes", 256 * MIB),

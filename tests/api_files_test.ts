@@ -279,12 +279,15 @@ describe("verify", () => {
     inFolder(async (folder) => {
       const path = join(folder, "a.db");
       const random = seeded(5);
+      // Nothing that a delta could take from another, but at both ends.
+      const written = Array.from({ length: 201 }, () => Math.floor(random() * 2 ** 50).toString(36).padStart(10, "0"));
+      const marks = written.map((text) => text.slice(3, 8));
       {
         await using log = await openLog(path);
         for (let i = 1; i <= 200; i++) {
           const write = { meta: { mark: `meta${i}.` }, id: `id${i}.` };
-          if (i % 3) await log.thread(`t${i % 4}`).put(`key${i}.`, { mark: `value${i}.`, pad: "p".repeat(200) }, write);
-          else await log.thread(`t${i % 4}`).append(`type${i}.`, `value${i}.`, write);
+          if (i % 3) await log.thread(`t${i % 4}`).put(`key${i}.`, { mark: written[i], pad: "p".repeat(200) }, write);
+          else await log.thread(`t${i % 4}`).append(`type${i}.`, written[i], write);
         }
         await log.thread("t1").fork("f");
         assert.deepEqual(await log.verify(), { ok: true, events: 201, position: 201, faults: 0, first: undefined });
@@ -292,14 +295,14 @@ describe("verify", () => {
       const good = readFileSync(path);
       for (let round = 0; round < 40; round++) {
         const position = 1 + Math.floor(random() * 200);
-        const marks = [`meta${position}.`, `id${position}.`, `value${position}.`];
-        if (position % 3 === 0) marks.push(`type${position}.`);
-        const mark = marks[Math.floor(random() * marks.length)]!;
+        const choices = [`meta${position}.`, `id${position}.`, marks[position]!];
+        if (position % 3 === 0) choices.push(`type${position}.`);
+        const mark = choices[Math.floor(random() * choices.length)]!;
         const bytes = Buffer.from(good);
         // Indexes hold copies of ids; the row is where the value stands close by.
-        const value = bytes.indexOf(`value${position}.`);
-        const at = mark.startsWith("value") ? value : bytes.lastIndexOf(mark, value + 400);
-        assert.ok(at > 0 && Math.abs(at - value) < 600, mark);
+        const value = bytes.indexOf(marks[position]!);
+        const at = mark === marks[position] ? value : bytes.lastIndexOf(mark, value + 400);
+        assert.ok(at > 0 && Math.abs(at - value) < 600, `${mark} at ${at}, ${value}`);
         bytes[at + 2]! ^= 1 << Math.floor(random() * 3);
         writeFileSync(path, bytes);
         await using log = await openLog(path);

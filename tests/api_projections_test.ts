@@ -175,6 +175,8 @@ describe("projections", () => {
         readOnly: false,
         busyTimeoutMs: 1000,
         allowNetworkFilesystem: false,
+        payloadBytes: 1 << 20,
+        maxValueBytes: 1 << 26,
       });
       const saved = { version: 1, position: 0, state: new Uint8Array(1) };
       const writes = [backend.saveState("a", saved), backend.append([]), backend.saveState("b", saved)];

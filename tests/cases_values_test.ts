@@ -265,7 +265,18 @@ describe("values", () => {
         await using log = await openLog(path);
         for (const key of ["a", "b", "c"]) await log.thread("t").put(key, key);
       }
-      for (const change of ["version = 'x'", "time = 1.5", "type = 77", "key = 5", "value = 'text'", "link = 3"]) {
+      for (
+        const change of [
+          "version = 'x'",
+          "time = 1.5",
+          "type = 77",
+          "key = 5",
+          "value = 'text'",
+          "link = 3",
+          "packing = 1.5",
+          "packing = 2",
+        ]
+      ) {
         await using log = await openLog(path);
         const raw = rawConnection(path);
         raw.exec(`UPDATE events SET ${change} WHERE position = 2`);
@@ -279,7 +290,7 @@ describe("values", () => {
         const again = rawConnection(path);
         again.exec("DELETE FROM events WHERE position = 2");
         again.exec(
-          `INSERT INTO events SELECT 2, thread, 2, time, 2, 0, X'6200', NULL, NULL, NULL, NULL, link, NULL, X'a162', NULL
+          `INSERT INTO events SELECT 2, thread, 2, time, 2, 0, X'6200', NULL, NULL, NULL, NULL, NULL, link, NULL, X'a162', NULL
            FROM events WHERE position = 1`,
         );
         again.close();

@@ -21,6 +21,7 @@ const FLOOR_OF_LOG_FILE: ReadonlyMap<string, number> = new Map([
 
   ["backend", 1],
   ["codec", 1],
+  ["delta", 1],
   ["digest", 1],
   ["equal", 1],
   ["freeze", 1],

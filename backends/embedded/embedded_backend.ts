@@ -22,12 +22,23 @@ import type {
 } from "../../log/backend.ts";
 import type { ThreadPath } from "../../log/ids.ts";
 import type { Position } from "../../log/position.ts";
-import type { EventStore } from "./event_store.ts";
+import type { EventStore, PackedEvent } from "./event_store.ts";
 import { chainOf, type Cut, cutAt, eventAt, historyOf, listEntries, newestOf, ownById, recordAt } from "./lineage.ts";
+import type { Payloads } from "./payloads.ts";
 import { appendRequest, purgeSome, scanVisible } from "./sequencer.ts";
 
 /** How many erased events one purge step removes: a few milliseconds on the caller's thread. */
 const PURGE_STEP = 1000;
+
+/** What every backend in this process must know. */
+export interface EmbeddedOptions {
+  readonly codecId: string;
+  readonly now: () => number;
+  /** How many bytes of payloads may be kept in memory. */
+  readonly payloadBytes: number;
+  /** No payload is longer: one that claims to be is damaged. */
+  readonly maxValueBytes: number;
+}
 
 /** Shared by the memory and the SQLite backend. */
 export abstract class EmbeddedBackend implements Backend {
@@ -35,6 +46,7 @@ export abstract class EmbeddedBackend implements Backend {
   abstract readonly readOnly: boolean;
   abstract readonly codecId: string;
   protected abstract readonly store: EventStore;
+  protected abstract readonly payloads: Payloads;
   protected readonly now: () => number;
 
   constructor(now: () => number) {
@@ -57,13 +69,17 @@ export abstract class EmbeddedBackend implements Backend {
   append(requests: readonly AppendRequest[]): Promise<readonly AppendOutcome[]> {
     return this.write(() => {
       const now = this.now();
-      return requests.map((request) => appendRequest(this.store, request, now));
+      return requests.map((request) => appendRequest(this.store, this.payloads, request, now));
     }, bytesOf(requests));
   }
 
   purge(): Promise<boolean> {
     if (this.store.nextToPurge() === undefined) return Promise.resolve(false);
-    return this.write(() => purgeSome(this.store, PURGE_STEP), 0);
+    return this.write(() => {
+      // What was erased leaves the memory, too.
+      this.payloads.forget();
+      return purgeSome(this.store, PURGE_STEP);
+    }, 0);
   }
 
   thread(path: ThreadPath, at: ReadPoint): Promise<ThreadRecord | undefined> {
@@ -100,35 +116,36 @@ export abstract class EmbeddedBackend implements Backend {
   }
 
   entry(path: ThreadPath, key: string, at: ReadPoint): Promise<Chain> {
-    return this.#atCut(path, at, (cut) => chainOf(this.store, newestOf(this.store, cut, key)));
+    return this.#atCut(path, at, (cut) => this.#whole(chainOf(this.store, newestOf(this.store, cut, key))));
   }
 
   latest(path: ThreadPath, at: ReadPoint): Promise<Chain> {
     return this.#atCut(path, at, (cut) => {
       const { latest } = eventAt(this.store, cut);
-      return latest === 0 ? [] : chainOf(this.store, this.store.event(latest));
+      return latest === 0 ? [] : this.#whole(chainOf(this.store, this.store.event(latest)));
     });
   }
 
   entries(path: ThreadPath, at: ReadPoint, range: KeyRange): Promise<readonly Chain[]> {
-    return this.#atCut(path, at, (cut) => listEntries(this.store, cut, range));
+    return this.#atCut(path, at, (cut) => listEntries(this.store, cut, range).map((chain) => this.#whole(chain)));
   }
 
   history(path: ThreadPath, range: VersionRange): Promise<readonly StoredEvent[]> {
     return this.query(() => {
       const node = this.store.node(path);
-      return node === undefined ? [] : historyOf(this.store, node, range);
+      return node === undefined ? [] : this.#whole(historyOf(this.store, node, range));
     });
   }
 
   read(range: PositionRange): Promise<readonly StoredEvent[]> {
-    return this.query(() => scanVisible(this.store, range));
+    return this.query(() => this.#whole(scanVisible(this.store, range)));
   }
 
   byId(path: ThreadPath, id: string): Promise<StoredEvent | undefined> {
     return this.query(() => {
       const node = this.store.node(path);
-      return node && ownById(this.store, node, id);
+      const event = node && ownById(this.store, node, id);
+      return event && this.payloads.unpack(event);
     });
   }
 
@@ -142,6 +159,10 @@ export abstract class EmbeddedBackend implements Backend {
 
   saveState(name: string, saved: SavedState): Promise<void> {
     return this.write(() => this.store.saveState(name, saved), saved.state.length);
+  }
+
+  #whole(events: readonly PackedEvent[]): readonly StoredEvent[] {
+    return events.map((event) => this.payloads.unpack(event));
   }
 
   #atCut<T>(path: ThreadPath, at: ReadPoint, read: (cut: Cut) => readonly T[]): Promise<readonly T[]> {

@@ -9,6 +9,22 @@ import type { EventInput, LogHead, Placement, SavedState, StoredEvent } from "..
 import type { ThreadPath } from "../../log/ids.ts";
 import type { Position, Version } from "../../log/position.ts";
 
+/** The bytes of an event as they are kept: of `value` and `state` the payload is packed. See payloads.ts. */
+export interface PackedBytes {
+  readonly value: Uint8Array | undefined;
+  readonly state: Uint8Array | undefined;
+  /**
+   * How the payload is packed: undefined if it is not, 0 if it is compressed, p if it is a delta on the payload of the
+   * event at position p, and -p if that is compressed, too.
+   */
+  readonly packing: number | undefined;
+}
+
+/** An event as the store keeps it. */
+export interface PackedEvent extends Omit<StoredEvent, "value" | "state"> {
+  readonly packed: PackedBytes;
+}
+
 /** A thread as the store keeps it. The store owns it and keeps its head up to date. */
 export interface ThreadNode {
   readonly id: number;
@@ -66,10 +82,10 @@ export interface EventStore {
   /** Nodes in path order, behind `after`, below `prefix`. */
   nodes(prefix: string, after: string | undefined, limit: number): readonly ThreadNode[];
 
-  event(position: Position): StoredEvent | undefined;
+  event(position: Position): PackedEvent | undefined;
   /** The position of a thread's own event; undefined if it has no such version. */
   positionOf(thread: number, version: Version): Position | undefined;
-  newest(stretch: Stretch, key: string): StoredEvent | undefined;
+  newest(stretch: Stretch, key: string): PackedEvent | undefined;
   keys(
     stretch: Stretch,
     prefix: string,
@@ -77,10 +93,10 @@ export interface EventStore {
     limit: number,
     reverse: boolean,
   ): KeyPage;
-  own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly StoredEvent[];
-  scan(after: Position, to: Position, limit: number): readonly StoredEvent[];
+  own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly PackedEvent[];
+  scan(after: Position, to: Position, limit: number): readonly PackedEvent[];
   /** The newest event of a thread's own under an id, which may have been erased. */
-  byId(thread: number, id: string): StoredEvent | undefined;
+  byId(thread: number, id: string): PackedEvent | undefined;
   positionAt(time: number, to: Position): Position;
   baseBefore(thread: number, position: Position): Base | undefined;
   /** The bases of other threads that continue from this one. */
@@ -88,7 +104,7 @@ export interface EventStore {
 
   createNode(path: ThreadPath, created: Position, parent: ThreadNode["parent"], erased: Version): ThreadNode;
   /** Adds an event at the end and moves the node's head. */
-  insert(node: ThreadNode, event: EventInput, placement: Placement): void;
+  insert(node: ThreadNode, event: EventInput, packed: PackedBytes, placement: Placement): void;
   insertBase(base: Base): void;
   /** Records a tombstone and that the node's erased events are to be removed; drops saved states. */
   erase(node: ThreadNode, through: Version, tombstone: Position): void;

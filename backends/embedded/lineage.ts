@@ -5,12 +5,15 @@
  * @module
  */
 
-import type { Chain, KeyRange, ReadPoint, StoredEvent, ThreadRecord, VersionRange } from "../../log/backend.ts";
+import type { KeyRange, ReadPoint, ThreadRecord, VersionRange } from "../../log/backend.ts";
 import { Form } from "../../log/backend.ts";
 import { assert, ThreadlogError } from "../../log/errors.ts";
 import { compareNames, showPath } from "../../log/ids.ts";
 import type { Position, Version } from "../../log/position.ts";
-import type { EventStore, KeyPosition, Stretch, ThreadNode } from "./event_store.ts";
+import type { EventStore, KeyPosition, PackedEvent, Stretch, ThreadNode } from "./event_store.ts";
+
+/** A chain (log/backend.ts) as the store keeps it. */
+export type PackedChain = readonly PackedEvent[];
 
 /** A point in the events of one thread. */
 export interface Cut {
@@ -27,7 +30,7 @@ export function ownerOf(store: EventStore, node: ThreadNode, version: Version): 
 }
 
 /** The thread's own event under an id. Where a fork keeps an erased one, its id is free again all the same. */
-export function ownById(store: EventStore, node: ThreadNode, id: string): StoredEvent | undefined {
+export function ownById(store: EventStore, node: ThreadNode, id: string): PackedEvent | undefined {
   const event = store.byId(node.id, id);
   return event !== undefined && event.version > node.erased ? event : undefined;
 }
@@ -79,7 +82,7 @@ export function* stretches(store: EventStore, cut: Cut): Generator<Stretch> {
 }
 
 /** The newest event of a key at a cut, a deletion included. */
-export function newestOf(store: EventStore, cut: Cut, key: string): StoredEvent | undefined {
+export function newestOf(store: EventStore, cut: Cut, key: string): PackedEvent | undefined {
   for (const stretch of stretches(store, cut)) {
     const event = store.newest(stretch, key);
     if (event !== undefined) return event;
@@ -88,10 +91,10 @@ export function newestOf(store: EventStore, cut: Cut, key: string): StoredEvent 
 }
 
 /** All that is needed to read the value that an event left. */
-export function chainOf(store: EventStore, newest: StoredEvent | undefined): Chain {
+export function chainOf(store: EventStore, newest: PackedEvent | undefined): PackedChain {
   if (newest === undefined || newest.type === "delete") return [];
   const chain = [newest];
-  for (let event = newest; event.form !== Form.whole && event.state === undefined;) {
+  for (let event = newest; event.form !== Form.whole && event.packed.state === undefined;) {
     const base = event.base === undefined || event.base >= event.position ? undefined : store.event(event.base);
     if (base === undefined) {
       throw new ThreadlogError("corrupt", `The event at position ${event.position} builds on one that is not there`, {
@@ -106,7 +109,7 @@ export function chainOf(store: EventStore, newest: StoredEvent | undefined): Cha
 }
 
 /** The thread's newest event at a cut. */
-export function eventAt(store: EventStore, cut: Cut): StoredEvent {
+export function eventAt(store: EventStore, cut: Cut): PackedEvent {
   const node = store.nodeById(cut.thread);
   const exact = store.event(cut.position);
   if (exact !== undefined && exact.path === node.path) return exact;
@@ -153,9 +156,9 @@ export function recordAt(store: EventStore, node: ThreadNode, position: Position
 }
 
 /** The keys that are there at a cut, in order, each with its chain. */
-export function listEntries(store: EventStore, cut: Cut, range: KeyRange): Chain[] {
+export function listEntries(store: EventStore, cut: Cut, range: KeyRange): PackedChain[] {
   const sources = [...stretches(store, cut)].map((stretch) => new KeySource(store, stretch, range));
-  const entries: Chain[] = [];
+  const entries: PackedChain[] = [];
   while (entries.length < range.limit) {
     let first: KeyPosition | undefined;
     for (const source of sources) {
@@ -211,7 +214,7 @@ class KeySource {
 }
 
 /** The events of a thread, inherited ones included. */
-export function historyOf(store: EventStore, node: ThreadNode, range: VersionRange): StoredEvent[] {
+export function historyOf(store: EventStore, node: ThreadNode, range: VersionRange): PackedEvent[] {
   const owners: ThreadNode[] = [node];
   const from = Math.max(range.from, node.erased + 1);
   for (let owner = node; owner.parent !== undefined && from <= owner.parent.version;) {
@@ -219,7 +222,7 @@ export function historyOf(store: EventStore, node: ThreadNode, range: VersionRan
     owners.push(owner);
   }
   if (!range.reverse) owners.reverse();
-  const events: StoredEvent[] = [];
+  const events: PackedEvent[] = [];
   for (const owner of owners) {
     const limit = range.limit - events.length;
     if (limit <= 0) break;

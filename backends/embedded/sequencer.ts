@@ -10,12 +10,18 @@ import { FIRST_LINK, linkOf } from "../../log/digest.ts";
 import { ThreadlogError } from "../../log/errors.ts";
 import { showPath } from "../../log/ids.ts";
 import type { Position } from "../../log/position.ts";
-import type { EventStore, ThreadNode } from "./event_store.ts";
+import type { EventStore, PackedEvent, ThreadNode } from "./event_store.ts";
 import { type Cut, eventAt, newestOf, ownById, ownerOf } from "./lineage.ts";
+import type { Payloads } from "./payloads.ts";
 
 /** Appends one request, or refuses it whole. */
-export function appendRequest(store: EventStore, request: AppendRequest, now: number): AppendOutcome {
-  const refusal = findDuplicates(store, request.events) ?? findConflict(store, request) ??
+export function appendRequest(
+  store: EventStore,
+  payloads: Payloads,
+  request: AppendRequest,
+  now: number,
+): AppendOutcome {
+  const refusal = findDuplicates(store, payloads, request.events) ?? findConflict(store, request) ??
     findMissingOrigin(store, request.events);
   if (refusal !== undefined) return refusal;
   const head = store.head();
@@ -23,17 +29,21 @@ export function appendRequest(store: EventStore, request: AppendRequest, now: nu
   let position = head.position;
   return {
     kind: "appended",
-    placements: request.events.map((event) => place(store, event, ++position, time)),
+    placements: request.events.map((event) => place(store, payloads, event, ++position, time)),
   };
 }
 
-function findDuplicates(store: EventStore, events: readonly EventInput[]): AppendOutcome | undefined {
+function findDuplicates(
+  store: EventStore,
+  payloads: Payloads,
+  events: readonly EventInput[],
+): AppendOutcome | undefined {
   let found: (StoredEvent | undefined)[] | undefined;
   events.forEach((event, index) => {
     if (event.id === undefined) return;
     const node = store.node(event.path);
     const earlier = node && ownById(store, node, event.id);
-    if (earlier !== undefined) (found ??= new Array(events.length).fill(undefined))[index] = earlier;
+    if (earlier !== undefined) (found ??= new Array(events.length).fill(undefined))[index] = payloads.unpack(earlier);
   });
   return found && { kind: "duplicate", found };
 }
@@ -58,7 +68,7 @@ function findMissingOrigin(store: EventStore, events: readonly EventInput[]): Ap
   return undefined;
 }
 
-function place(store: EventStore, event: EventInput, position: Position, time: number) {
+function place(store: EventStore, payloads: Payloads, event: EventInput, position: Position, time: number) {
   const origin = originOf(store, event.origin);
   const node = store.node(event.path) ?? createNode(store, event, position, origin);
   const version = node.version + 1;
@@ -66,7 +76,8 @@ function place(store: EventStore, event: EventInput, position: Position, time: n
   // A tombstone begins a chain of its own: what came before it can't be held against anything any more.
   const previous = event.type === "erase" ? FIRST_LINK : node.link;
   const placement = { position, version, time, latest, link: linkOf(previous, event.digest, position, version, time) };
-  store.insert(node, event, placement);
+  store.insert(node, event, payloads.pack(node, event, position), placement);
+  payloads.inserted(node, event, position);
   if (event.type === "fork" || event.type === "restore") {
     store.insertBase({ thread: node.id, position, origin: origin ?? { thread: 0, position: 0 } });
   } else if (event.type === "erase") {
@@ -143,16 +154,16 @@ function requestAncestorPurges(store: EventStore, node: ThreadNode): void {
  * Scans the log without what tombstones have erased but nobody has removed yet: another process may be at it, and a
  * crash may have come in between.
  */
-export function scanVisible(store: EventStore, { after, to, limit }: PositionRange): readonly StoredEvent[] {
+export function scanVisible(store: EventStore, { after, to, limit }: PositionRange): readonly PackedEvent[] {
   if (store.nextToPurge() === undefined) return store.scan(after, to, limit);
   const kept = new Map<number, Range[]>();
-  const isVisible = ({ path, position }: StoredEvent) => {
+  const isVisible = ({ path, position }: PackedEvent) => {
     const node = store.node(path)!;
     if (position >= node.tombstone) return true;
     if (!kept.has(node.id)) kept.set(node.id, sharedRanges(store, node));
     return kept.get(node.id)!.some(({ first, last }) => first <= position && position <= last);
   };
-  const events: StoredEvent[] = [];
+  const events: PackedEvent[] = [];
   for (let from = after; events.length < limit;) {
     const size = limit - events.length;
     const page = store.scan(from, to, size);

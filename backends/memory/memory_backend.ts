@@ -6,7 +6,8 @@
 
 import type { BackendStats, LogHead } from "../../log/backend.ts";
 import { ThreadlogError } from "../../log/errors.ts";
-import { EmbeddedBackend } from "../embedded/embedded_backend.ts";
+import { EmbeddedBackend, type EmbeddedOptions } from "../embedded/embedded_backend.ts";
+import { Payloads } from "../embedded/payloads.ts";
 import { MemoryStore } from "./memory_store.ts";
 
 /** Events in memory. */
@@ -15,11 +16,13 @@ export class MemoryBackend extends EmbeddedBackend {
   readonly readOnly = false;
   readonly codecId: string;
   protected readonly store: MemoryStore = new MemoryStore();
+  protected readonly payloads: Payloads;
   #closed = false;
 
-  constructor(codecId: string, now: () => number) {
+  constructor({ codecId, now, payloadBytes, maxValueBytes }: EmbeddedOptions) {
     super(now);
     this.codecId = codecId;
+    this.payloads = new Payloads(this.store, payloadBytes, maxValueBytes);
   }
 
   protected write<T>(work: () => T): Promise<T> {

@@ -4,11 +4,12 @@
  * @module
  */
 
-import type { EventInput, LogHead, Placement, SavedState, StoredEvent } from "../../log/backend.ts";
+import type { EventInput, LogHead, Placement, SavedState } from "../../log/backend.ts";
 import { FIRST_LINK } from "../../log/digest.ts";
 import { compareNames, type ThreadPath } from "../../log/ids.ts";
 import type { Position, Version } from "../../log/position.ts";
-import type { Base, EventStore, KeyPage, KeyPosition, Stretch, ThreadNode } from "../embedded/event_store.ts";
+import type { Base, EventStore, KeyPage, KeyPosition, PackedBytes, PackedEvent } from "../embedded/event_store.ts";
+import type { Stretch, ThreadNode } from "../embedded/event_store.ts";
 
 /** A list kept in order; finding a place takes O(log n) comparisons. */
 class Sorted<T> {
@@ -59,7 +60,7 @@ interface Thread {
 /** The store. */
 export class MemoryStore implements EventStore {
   readonly engine = "memory";
-  readonly #events: (StoredEvent | undefined)[] = [];
+  readonly #events: (PackedEvent | undefined)[] = [];
   readonly #threads: Thread[] = [];
   readonly #byPath = new Map<string, Thread>();
   readonly #paths = new Sorted<string>(compareNames);
@@ -93,7 +94,7 @@ export class MemoryStore implements EventStore {
     return nodes;
   }
 
-  event(position: Position): StoredEvent | undefined {
+  event(position: Position): PackedEvent | undefined {
     return this.#events[position - 1];
   }
 
@@ -102,7 +103,7 @@ export class MemoryStore implements EventStore {
     return positions[version - first];
   }
 
-  newest({ thread, low, high }: Stretch, key: string): StoredEvent | undefined {
+  newest({ thread, low, high }: Stretch, key: string): PackedEvent | undefined {
     const position = this.#newestPosition(thread, low, high, key);
     return position === undefined ? undefined : this.event(position);
   }
@@ -145,11 +146,11 @@ export class MemoryStore implements EventStore {
     return Math.min(behindPrefix, after === undefined ? Infinity : keys.seek(after)) - 1;
   }
 
-  own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly StoredEvent[] {
+  own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly PackedEvent[] {
     const { node, first } = this.#threads[thread - 1]!;
     const low = Math.max(from, first);
     const high = Math.min(to, node.version);
-    const events: StoredEvent[] = [];
+    const events: PackedEvent[] = [];
     for (let i = 0; i <= high - low && events.length < limit; i++) {
       const position = this.positionOf(thread, reverse ? high - i : low + i);
       const event = position === undefined ? undefined : this.event(position);
@@ -158,8 +159,8 @@ export class MemoryStore implements EventStore {
     return events;
   }
 
-  scan(after: Position, to: Position, limit: number): readonly StoredEvent[] {
-    const events: StoredEvent[] = [];
+  scan(after: Position, to: Position, limit: number): readonly PackedEvent[] {
+    const events: PackedEvent[] = [];
     const end = Math.min(to, this.#events.length);
     for (let position = after + 1; position <= end && events.length < limit; position++) {
       const event = this.event(position);
@@ -168,7 +169,7 @@ export class MemoryStore implements EventStore {
     return events;
   }
 
-  byId(thread: number, id: string): StoredEvent | undefined {
+  byId(thread: number, id: string): PackedEvent | undefined {
     const position = this.#threads[thread - 1]!.byId.get(id);
     return position === undefined ? undefined : this.event(position);
   }
@@ -225,10 +226,10 @@ export class MemoryStore implements EventStore {
     return node;
   }
 
-  insert(node: ThreadNode, event: EventInput, placement: Placement): void {
+  insert(node: ThreadNode, event: EventInput, packed: PackedBytes, placement: Placement): void {
     const thread = this.#threads[node.id - 1]!;
-    const { digest: _digest, origin: _origin, ...content } = event;
-    this.#events.push({ ...content, ...placement });
+    const { digest: _digest, origin: _origin, value: _value, state: _state, ...content } = event;
+    this.#events.push({ ...content, ...placement, packed });
     this.#time = placement.time;
     thread.positions.push(placement.position);
     if (event.id !== undefined) thread.byId.set(event.id, placement.position);

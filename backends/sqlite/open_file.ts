@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { EmbeddedOptions } from "../embedded/embedded_backend.ts";
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ThreadlogError } from "../../log/errors.ts";
@@ -12,9 +13,7 @@ import type { FilesystemProbe } from "./filesystem.ts";
 import { createSchema, inspect } from "./schema.ts";
 
 /** How a file is opened. */
-export interface SqliteOptions {
-  readonly codecId: string;
-  readonly now: () => number;
+export interface SqliteOptions extends EmbeddedOptions {
   /** "full" survives power loss; "normal" survives the death of the process. */
   readonly durability: "full" | "normal";
   readonly readOnly: boolean;

@@ -39,6 +39,7 @@ CREATE TABLE events (
   schema INTEGER,
   form INTEGER,
   base INTEGER,
+  packing INTEGER,
   link BLOB NOT NULL,
   meta BLOB,
   value BLOB,

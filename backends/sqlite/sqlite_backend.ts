@@ -13,6 +13,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { BackendStats, LogHead } from "../../log/backend.ts";
 import { OutcomeUnknownError, ThreadlogError } from "../../log/errors.ts";
 import { EmbeddedBackend } from "../embedded/embedded_backend.ts";
+import { Payloads } from "../embedded/payloads.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { type Connection, isSyncFailure, resultCode, Sqlite, type Statement, storageError } from "./driver.ts";
 import { probeFilesystem, refuseNetworkFilesystem } from "./filesystem.ts";
@@ -31,6 +32,7 @@ export class SqliteBackend extends EmbeddedBackend {
   readonly readOnly: boolean;
   readonly codecId: string;
   protected readonly store: SqliteStore;
+  protected readonly payloads: Payloads;
   readonly #path: string;
   readonly #options: SqliteOptions;
   readonly #connection: Connection;
@@ -55,6 +57,7 @@ export class SqliteBackend extends EmbeddedBackend {
     this.#options = options;
     this.readOnly = options.readOnly;
     this.store = new SqliteStore(connection);
+    this.payloads = new Payloads(this.store, options.payloadBytes, options.maxValueBytes);
     this.codecId = connection.prepare("SELECT value FROM meta WHERE name = 'codec'").get()!.value as string;
     this.#begin = connection.prepare("BEGIN IMMEDIATE");
     this.#beginRead = connection.prepare("BEGIN");
@@ -255,6 +258,7 @@ export class SqliteBackend extends EmbeddedBackend {
 
   #rollback(): void {
     this.store.forget();
+    this.payloads.forget();
     try {
       this.#connection.exec("ROLLBACK");
     } catch {

@@ -5,12 +5,13 @@
  */
 
 import { type EventInput, Form, type LogHead, type Placement } from "../../log/backend.ts";
-import type { SavedState, StoredEvent } from "../../log/backend.ts";
+import type { SavedState } from "../../log/backend.ts";
 import type { BuiltInType } from "../../log/event.ts";
 import { FIRST_LINK } from "../../log/digest.ts";
 import type { ThreadPath } from "../../log/ids.ts";
 import type { Position, Version } from "../../log/position.ts";
-import type { Base, EventStore, KeyPage, Stretch, ThreadNode } from "../embedded/event_store.ts";
+import type { Base, EventStore, KeyPage, PackedBytes, PackedEvent } from "../embedded/event_store.ts";
+import type { Stretch, ThreadNode } from "../embedded/event_store.ts";
 import { bytes, corrupt, decodeName, integer } from "./cells.ts";
 import type { Connection, Row } from "./driver.ts";
 import { prepareAll, type Statements } from "./statements.ts";
@@ -148,7 +149,7 @@ export class SqliteStore implements EventStore {
     this.#nodesById.set(node.id, node);
   }
 
-  event(position: Position): StoredEvent | undefined {
+  event(position: Position): PackedEvent | undefined {
     return this.#event(this.#sql.event.get(position));
   }
 
@@ -157,7 +158,7 @@ export class SqliteStore implements EventStore {
     return row && integer(row, "position");
   }
 
-  newest({ thread, low, high }: Stretch, key: string): StoredEvent | undefined {
+  newest({ thread, low, high }: Stretch, key: string): PackedEvent | undefined {
     return this.#event(this.#sql.newest.get(thread, keyBlob(key), low, high));
   }
 
@@ -188,16 +189,16 @@ export class SqliteStore implements EventStore {
     return { found, next: more ? keyOf(bytes(rows.at(-1)!, "key")!) : undefined };
   }
 
-  own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly StoredEvent[] {
+  own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly PackedEvent[] {
     const rows = (reverse ? this.#sql.ownDown : this.#sql.ownUp).all(thread, from, to, limit);
     return rows.map((row) => this.#event(row)!);
   }
 
-  scan(after: Position, to: Position, limit: number): readonly StoredEvent[] {
+  scan(after: Position, to: Position, limit: number): readonly PackedEvent[] {
     return this.#sql.scan.all(after, to, limit).map((row) => this.#event(row)!);
   }
 
-  byId(thread: number, id: string): StoredEvent | undefined {
+  byId(thread: number, id: string): PackedEvent | undefined {
     return this.#event(this.#sql.byId.get(thread, utf8.encode(id)));
   }
 
@@ -244,7 +245,8 @@ export class SqliteStore implements EventStore {
     return node;
   }
 
-  insert(node: ThreadNode, event: EventInput, { position, version, time, latest, link }: Placement): void {
+  insert(node: ThreadNode, event: EventInput, packed: PackedBytes, placement: Placement): void {
+    const { position, version, time, latest, link } = placement;
     const code = TYPE_CODES.indexOf(event.type as BuiltInType);
     this.#sql.insert.run(
       position,
@@ -258,10 +260,11 @@ export class SqliteStore implements EventStore {
       event.schema === 1 ? null : event.schema,
       event.form === Form.whole ? null : event.form,
       event.base ?? null,
+      packed.packing ?? null,
       link,
       event.meta ?? null,
-      event.value ?? null,
-      event.state ?? null,
+      packed.value ?? null,
+      packed.state ?? null,
     );
     this.#head = { position, time };
     node.version = version;
@@ -320,7 +323,7 @@ export class SqliteStore implements EventStore {
     return { threads, events: this.head().position - erased, erased };
   }
 
-  #event(row: Row | undefined): StoredEvent | undefined {
+  #event(row: Row | undefined): PackedEvent | undefined {
     if (row === undefined) return undefined;
     const position = integer(row, "position");
     const { type } = row;
@@ -343,8 +346,11 @@ export class SqliteStore implements EventStore {
       base: row.base === null ? undefined : integer(row, "base"),
       link: bytes(row, "link")!,
       meta: bytes(row, "meta"),
-      value: bytes(row, "value"),
-      state: bytes(row, "state"),
+      packed: {
+        packing: row.packing === null ? undefined : integer(row, "packing"),
+        value: bytes(row, "value"),
+        state: bytes(row, "state"),
+      },
     };
   }
 }

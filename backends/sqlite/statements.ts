@@ -6,7 +6,8 @@
 
 import type { Connection, Statement } from "./driver.ts";
 
-const COLUMNS = "position, thread, version, time, latest, type, key, id, schema, form, base, link, meta, value, state";
+const COLUMNS =
+  "position, thread, version, time, latest, type, key, id, schema, form, base, packing, link, meta, value, state";
 
 /** The next key of the thread behind (or before) another: one seek. */
 const nextKey = (sign: ">" | "<", order: "ASC" | "DESC", from: string) =>
@@ -84,7 +85,7 @@ const TEXTS: Readonly<Record<StatementName, string>> = {
   baseBefore: "SELECT * FROM bases WHERE thread = ? AND position <= ? ORDER BY position DESC LIMIT 1",
   basesOn: "SELECT * FROM bases WHERE origin_thread = ?",
   createNode: "INSERT INTO threads (path, created, parent, parent_version, erased) VALUES (?, ?, ?, ?, ?) RETURNING id",
-  insert: `INSERT INTO events (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  insert: `INSERT INTO events (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   insertBase: "INSERT INTO bases (thread, position, origin_thread, origin_position) VALUES (?, ?, ?, ?)",
   erase: "UPDATE threads SET erased = ?, tombstone = ?, purge = 1 WHERE id = ?",
   nextToPurge: "SELECT id FROM threads WHERE purge IS NOT NULL ORDER BY id LIMIT 1",

@@ -39,7 +39,8 @@ export const backendSubjects: readonly BackendSubject[] = [
   {
     name: "memory",
     durable: false,
-    open: (_folder, { now }) => Promise.resolve(new MemoryBackend(CODEC, now)),
+    open: (_folder, { now }) =>
+      Promise.resolve(new MemoryBackend({ codecId: CODEC, now, payloadBytes: 1 << 20, maxValueBytes: 1 << 26 })),
   },
   ...drivers.map((driver): BackendSubject => ({
     name: `SQLite (${driver})`,
@@ -53,6 +54,8 @@ export const backendSubjects: readonly BackendSubject[] = [
         readOnly: false,
         busyTimeoutMs: 5000,
         allowNetworkFilesystem: true,
+        payloadBytes: 1 << 20,
+        maxValueBytes: 1 << 26,
       }),
   })),
 ];

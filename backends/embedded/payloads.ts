@@ -1,0 +1,247 @@
+/**
+ * How payloads are kept. An event's payload is the whole value that it carries: the value itself, or, behind a patch,
+ * the state after it. It is packed when the event is inserted and unpacked when it leaves the store, so that nothing
+ * above sees it, and the hash chain is over what was appended, however it is kept.
+ *
+ * A payload is kept as a delta (log/delta.ts) on an earlier one where that is smaller: the last one of its key or, for a
+ * new key, that of the thread's newest entry. Long ones are compressed as well. Both are cut short so that a cold read
+ * stays near the cost of reading the payload whole.
+ *
+ * @module
+ */
+
+import * as zlib from "node:zlib";
+import { type EventInput, Form, type StoredEvent } from "../../log/backend.ts";
+import { applyDelta, makeDelta } from "../../log/delta.ts";
+import { ThreadlogError } from "../../log/errors.ts";
+import type { Position } from "../../log/position.ts";
+import type { EventStore, PackedBytes, PackedEvent, ThreadNode } from "./event_store.ts";
+import { newestOf } from "./lineage.ts";
+
+/** Below this a delta saves nothing worth a seek, in bytes. */
+const MIN_DELTA = 128;
+/** A chain of deltas may have this many links, and one more for so many bytes of its payload. */
+const LINKS = 3;
+const BYTES_PER_LINK = 1024;
+const MAX_LINKS = 256;
+/** All that is read for a payload takes at most this many times its length. */
+const MAX_READ = 2;
+/** Below this, compressing takes longer than writing what it saves, in bytes. */
+const MIN_COMPRESSED = 8192;
+/** What compressing must leave off to be worth the time it takes to read. */
+const MAX_RATIO = 0.8;
+/** How many keys of a thread the last payload is remembered of. */
+const MAX_KEYS = 1024;
+
+/** A payload in memory, and what it takes to read it from the store. */
+interface Known {
+  readonly bytes: Uint8Array;
+  /** Deltas between the whole one at its beginning and itself. */
+  readonly links: number;
+  /** All bytes that are read for it. */
+  readonly read: number;
+}
+
+/** Where the last payload of each key of a thread is; 0 for none. */
+interface Roots {
+  readonly byKey: Map<string, Position>;
+  /** Whether a key that is missing has never been there. */
+  complete: boolean;
+}
+
+/** Packs and unpacks the payloads of one store. */
+export class Payloads {
+  readonly #store: EventStore;
+  readonly #budget: number;
+  readonly #maxBytes: number;
+  /** By position, least recently used first. */
+  readonly #known = new Map<Position, Known>();
+  #size = 0;
+  #roots = new WeakMap<ThreadNode, Roots>();
+
+  /** Keeps up to `budgetBytes` of payloads in memory; refuses to unpack more than `maxBytes` at once. */
+  constructor(store: EventStore, budgetBytes: number, maxBytes: number) {
+    this.#store = store;
+    this.#budget = budgetBytes;
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Packs an event that is about to be inserted at a position. */
+  pack(node: ThreadNode, event: EventInput, position: Position): PackedBytes {
+    const { value, state, form } = event;
+    const bytes = form === Form.whole ? value : state;
+    if (bytes === undefined) return { value, state, packing: undefined };
+    const base = event.key === undefined ? undefined : this.#baseOf(node, event.key);
+    const { stored, packing, known } = this.#packed(bytes, base);
+    if (event.key !== undefined) this.#remember(position, known);
+    return form === Form.whole ? { value: stored, state, packing } : { value, state: stored, packing };
+  }
+
+  #packed(bytes: Uint8Array, base: Position | undefined) {
+    const known = base === undefined || bytes.length < MIN_DELTA ? undefined : this.#payload(base);
+    const links = Math.min(LINKS + bytes.length / BYTES_PER_LINK, MAX_LINKS);
+    if (known !== undefined && known.links < links) {
+      const limit = Math.min(bytes.length * MAX_READ - known.read, bytes.length >> 1);
+      const delta = limit > 0 ? makeDelta(known.bytes, bytes, limit) : undefined;
+      if (delta !== undefined) {
+        const small = compress(delta);
+        const stored = small ?? delta;
+        const packing = small === undefined ? base! : -base!;
+        return { stored, packing, known: { bytes, links: known.links + 1, read: known.read + stored.length } };
+      }
+    }
+    const small = compress(bytes);
+    const stored = small ?? bytes;
+    return { stored, packing: small && 0, known: { bytes, links: 0, read: stored.length } };
+  }
+
+  /** The newest payload of a key; for a new key, of the thread's newest entry. */
+  #baseOf(node: ThreadNode, key: string): Position | undefined {
+    const roots = this.#rootsOf(node);
+    if (node.position === 0) return undefined;
+    let root = roots.byKey.get(key);
+    if (root === undefined && !roots.complete) {
+      root = this.#rootOf(newestOf(this.#store, { thread: node.id, position: node.position }, key)) ?? 0;
+    }
+    return root || (node.latest === 0 ? undefined : this.#rootOf(this.#store.event(node.latest)));
+  }
+
+  /** The position of the payload that an event's value is read from. */
+  #rootOf(event: PackedEvent | undefined): Position | undefined {
+    for (let at = event; at !== undefined; at = at.base === undefined ? undefined : this.#store.event(at.base)) {
+      if (payloadOf(at) !== undefined) return at.position;
+    }
+    return undefined;
+  }
+
+  /** Follows an event that has been inserted. */
+  inserted(node: ThreadNode, event: EventInput, position: Position): void {
+    if (event.type === "fork" || event.type === "restore" || event.type === "erase") {
+      this.#roots.delete(node);
+      return;
+    }
+    if (event.key === undefined) return;
+    const { byKey } = this.#rootsOf(node);
+    if (event.type === "delete") byKey.set(event.key, 0);
+    else if (event.form === Form.whole || event.state !== undefined) byKey.set(event.key, position);
+    if (byKey.size > MAX_KEYS) this.#roots.set(node, { byKey: new Map(), complete: false });
+  }
+
+  #rootsOf(node: ThreadNode): Roots {
+    let roots = this.#roots.get(node);
+    if (roots === undefined) {
+      this.#roots.set(node, roots = { byKey: new Map(), complete: node.position === 0 && node.parent === undefined });
+    }
+    return roots;
+  }
+
+  /** An event as it was appended. */
+  unpack(event: PackedEvent): StoredEvent {
+    const { packed, ...rest } = event;
+    const { value, state, packing } = packed;
+    if (packing === undefined) return { ...rest, value, state };
+    const { bytes } = this.#payload(event.position, event)!;
+    return event.form === Form.whole ? { ...rest, value: bytes, state } : { ...rest, value, state: bytes };
+  }
+
+  /** A payload, whole. */
+  #payload(position: Position, event: PackedEvent | undefined = this.#store.event(position)): Known | undefined {
+    const links: PackedEvent[] = [];
+    let known = this.#recall(position);
+    for (let at = event; known === undefined;) {
+      const stored = at && payloadOf(at);
+      if (at === undefined || stored === undefined) {
+        if (links.length === 0) return undefined;
+        throw damaged(links.at(-1)!, new RangeError("what its delta builds on is missing"));
+      }
+      const base = Math.abs(at.packed.packing ?? 0);
+      if (base === 0) {
+        known = { bytes: this.#inflated(at, stored), links: 0, read: stored.length };
+      } else {
+        if (base >= at.position) throw damaged(at, new RangeError("its delta builds on what comes later"));
+        links.push(at);
+        known = this.#recall(base);
+        if (known === undefined) at = this.#store.event(base);
+      }
+    }
+    for (const link of links.reverse()) known = this.#follow(known, link);
+    this.#remember(position, known);
+    return known;
+  }
+
+  #follow(base: Known, link: PackedEvent): Known {
+    const stored = payloadOf(link)!;
+    try {
+      const bytes = applyDelta(base.bytes, this.#inflated(link, stored), this.#maxBytes);
+      return { bytes, links: base.links + 1, read: base.read + stored.length };
+    } catch (error) {
+      throw error instanceof RangeError ? damaged(link, error) : error;
+    }
+  }
+
+  #inflated(event: PackedEvent, stored: Uint8Array): Uint8Array {
+    const { packing } = event.packed;
+    if (packing === undefined || packing > 0) return stored;
+    if (zlib.zstdDecompressSync === undefined) {
+      throw new ThreadlogError("unsupported", "This runtime can't read zstd, which the value is compressed with", {
+        place: `position ${event.position}`,
+        remedy: "Use Bun, Deno >= 2.6 or Node >= 22.15.",
+      });
+    }
+    try {
+      const bytes = zlib.zstdDecompressSync(stored, { maxOutputLength: this.#maxBytes });
+      return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    } catch (error) {
+      throw damaged(event, error);
+    }
+  }
+
+  #recall(position: Position): Known | undefined {
+    const known = this.#known.get(position);
+    if (known === undefined) return undefined;
+    this.#known.delete(position);
+    this.#known.set(position, known);
+    return known;
+  }
+
+  #remember(position: Position, known: Known): void {
+    if (known.bytes.length > this.#budget / 4) return;
+    const before = this.#known.get(position);
+    if (before !== undefined) this.#size -= before.bytes.length;
+    this.#known.delete(position);
+    this.#known.set(position, known);
+    this.#size += known.bytes.length;
+    for (const [oldest, { bytes }] of this.#known) {
+      if (this.#size <= this.#budget) break;
+      this.#known.delete(oldest);
+      this.#size -= bytes.length;
+    }
+  }
+
+  /** Drops what is in memory, after a transaction was undone: its positions will be given to other events. */
+  forget(): void {
+    this.#known.clear();
+    this.#size = 0;
+    this.#roots = new WeakMap();
+  }
+}
+
+function payloadOf({ form, packed }: PackedEvent): Uint8Array | undefined {
+  return form === Form.whole ? packed.value : packed.state;
+}
+
+/** Compressed, if that is worth it. Level 1: higher ones take several times as long for a few percent. */
+function compress(bytes: Uint8Array): Uint8Array | undefined {
+  if (bytes.length < MIN_COMPRESSED || zlib.zstdCompressSync === undefined) return undefined;
+  const level = { [zlib.constants.ZSTD_c_compressionLevel]: 1 };
+  const small = zlib.zstdCompressSync(bytes, { params: level });
+  return small.length < bytes.length * MAX_RATIO ? new Uint8Array(small) : undefined;
+}
+
+function damaged(event: PackedEvent, cause: unknown): ThreadlogError {
+  return new ThreadlogError("corrupt", `The bytes of a value are damaged: ${(cause as Error).message}`, {
+    place: `position ${event.position}`,
+    remedy: "Other values stay readable. Run verify() for the full extent, and restore from a backup.",
+    cause,
+  });
+}
