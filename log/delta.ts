@@ -67,10 +67,41 @@ export function makeDelta(base: Uint8Array, next: Uint8Array, limit: number): Ui
 
 /** The bytes that a delta makes of its base. Throws a RangeError where it is not a delta on that base. */
 export function applyDelta(base: Uint8Array, delta: Uint8Array, maxLength: number): Uint8Array {
+  return applyInto(base, delta, (length) => {
+    if (length > maxLength) throw new RangeError(`a delta claims ${length} bytes`);
+    return new Uint8Array(length);
+  });
+}
+
+/**
+ * The bytes at the end of a chain of deltas, oldest first. Throws as `applyDelta` does, with the index of the delta that
+ * does not fit as its `cause`.
+ */
+export function applyDeltas(base: Uint8Array, deltas: readonly Uint8Array[], maxLength: number): Uint8Array {
+  // Each step takes time with the length of the value. Two buffers in turn save it the rest: memory that is new each time.
+  const buffers = [new Uint8Array(0), new Uint8Array(0)];
+  let bytes = base;
+  for (const [index, delta] of deltas.entries()) {
+    const isLast = index === deltas.length - 1;
+    try {
+      bytes = applyInto(bytes, delta, (length) => {
+        if (length > maxLength) throw new RangeError(`a delta claims ${length} bytes`);
+        if (isLast) return new Uint8Array(length);
+        const turn = index % 2;
+        if (buffers[turn]!.length < length) buffers[turn] = new Uint8Array(Math.min(length * 2, maxLength));
+        return buffers[turn]!.subarray(0, length);
+      });
+    } catch (error) {
+      throw error instanceof RangeError ? new RangeError(error.message, { cause: index }) : error;
+    }
+  }
+  return bytes;
+}
+
+function applyInto(base: Uint8Array, delta: Uint8Array, allocate: (length: number) => Uint8Array): Uint8Array {
   const input = new Reader(delta);
   const length = input.varint();
-  if (length > maxLength) throw new RangeError(`a delta claims ${length} bytes`);
-  const result = new Uint8Array(length);
+  const result = allocate(length);
   let at = 0;
   let from = 0;
   while (!input.isAtEnd) {

@@ -217,13 +217,19 @@ function findShift(
  */
 export function apply(value: unknown, operations: readonly Operation[]): unknown {
   if (!Array.isArray(operations)) throw invalid("A patch must be an array", "operations", "Pass a list of operations.");
-  // Containers made by this call: only these may be changed, and each is copied once.
-  const owned = new Set<Container>();
-  for (const operation of operations as readonly Operation[]) value = applyOne(value, operation, owned);
+  return applyOwned(value, operations, new Set());
+}
+
+/** Containers that only one caller knows: these may be changed, and each other one is copied once. */
+export type Owned = Set<Container>;
+
+/** The same, of several patches in a row: what the first has copied need not be copied again. */
+export function applyOwned(value: unknown, operations: readonly Operation[], owned: Owned): unknown {
+  for (const operation of operations) value = applyOne(value, operation, owned);
   return value;
 }
 
-function applyOne(root: unknown, operation: Operation, owned: Set<Container>): unknown {
+function applyOne(root: unknown, operation: Operation, owned: Owned): unknown {
   checkOperation(operation);
   const { path } = operation;
   const segments = parsePointer(path);
@@ -258,7 +264,7 @@ function checkOperation(operation: Operation): void {
 }
 
 /** The container itself if this call made it, else a copy that may be changed. */
-function own(value: unknown, owned: Set<Container>, path: string): Container {
+function own(value: unknown, owned: Owned, path: string): Container {
   if (!isContainer(value)) {
     throw invalid("The pointer leads into a value that has no children", path, "Replace that value as a whole.");
   }
@@ -281,6 +287,7 @@ function applyToArray(array: unknown[], segment: string, operation: Operation): 
   if (!(index < array.length || isAdd && index === array.length)) throw notFound(operation.path, segment);
   if (operation.op === "remove") array.splice(index, 1);
   else if (operation.op === "replace") array[index] = operation.value;
+  else if (index === array.length) array.push(operation.value);
   else array.splice(index, 0, operation.value);
 }
 

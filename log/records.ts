@@ -11,10 +11,10 @@ import { ThreadlogError } from "./errors.ts";
 import type { Event, Operation } from "./event.ts";
 import { freeze } from "./freeze.ts";
 import { defaultEventId, parseThreadId, showPath, type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
-import { apply, parsePointer } from "./json_patch.ts";
+import { applyOwned, type Owned, parsePointer } from "./json_patch.ts";
 import type { Version } from "./position.ts";
 import type { Upcasters } from "./upcaster.ts";
-import { type ReadCost, StoredValue } from "./value.ts";
+import { approximateSize, type ReadCost, StoredValue } from "./value.ts";
 
 /** The parts of an event that an append names. */
 export interface EventDraft {
@@ -27,8 +27,14 @@ export interface EventDraft {
   readonly origin?: { readonly path: ThreadPath; readonly version: Version };
 }
 
-/** Patches may add up to this many before a whole value is stored again. */
-const MAX_LINKS = 16;
+/**
+ * A whole value is stored again where reading the last one and all patches since would take more than about three times
+ * as long as reading this one: in bytes, or in patches, each of which costs about as much as so many bytes.
+ */
+const MAX_READ = 3;
+const MIN_LINKS = 16;
+const MAX_LINKS = 1024;
+const BYTES_PER_LINK = 512;
 /** Patches that reach no deeper than this can't make a value too deep to be stored. */
 const DEEP = 64;
 
@@ -114,15 +120,19 @@ export class Records {
     const newest = chain[0]!;
     const root = chain.at(-1)!;
     const whole = root.state ?? root.value!;
-    let patchBytes = 0;
-    for (const link of chain) if (link !== root) patchBytes += link.value!.length;
-    const cost: ReadCost = { links: chain.length - 1, patchBytes, wholeBytes: whole.length };
     const current = newest.schema === this.#upcasters.current("set");
     if (chain.length === 1 && current) {
+      const cost: ReadCost = { links: 0, readBytes: whole.length, valueBytes: whole.length };
       return StoredValue.ofBytes(newest, cost, whole, (bytes) => this.#decode(bytes, newest));
     }
     let value = this.#decode(whole, root);
-    for (let i = chain.length - 2; i >= 0; i--) value = this.#patch(value, chain[i]!);
+    let readBytes = whole.length;
+    const owned: Owned = new Set();
+    for (let i = chain.length - 2; i >= 0; i--) {
+      readBytes += chain[i]!.value!.length;
+      value = this.#patch(value, chain[i]!, this.#operations(chain[i]!), owned);
+    }
+    const cost = { links: chain.length - 1, readBytes, valueBytes: approximateSize(value) };
     return this.#stored(newest, cost, current ? value : this.#upcast(newest, value));
   }
 
@@ -130,9 +140,9 @@ export class Records {
   next(event: StoredEvent, before: StoredValue | undefined): StoredValue | undefined {
     if (event.form === Form.whole || event.state !== undefined) return this.value([event]);
     if (before === undefined || before.event.position !== event.base) return undefined;
-    const { links, patchBytes, wholeBytes } = before.cost;
-    const cost = { links: links + 1, patchBytes: patchBytes + event.value!.length, wholeBytes };
-    return this.#stored(event, cost, this.#patch(before.read(), event));
+    const operations = this.#operations(event);
+    const after = this.#patch(before.read(), event, operations);
+    return this.#stored(event, costAfter(before.cost, operations, event.value!.length, after), after);
   }
 
   /**
@@ -156,7 +166,8 @@ export class Records {
       schema,
       form: Form.patch,
       value,
-      state: before === undefined || this.#needsWhole(before, value.length, schema) || deepest(operations) > DEEP
+      state: before === undefined || before.event.schema !== schema || deepest(operations) > DEEP ||
+          this.#needsWhole(costAfter(before.cost, operations, value.length, after))
         ? this.encode(after, draft)
         : undefined,
       base: before?.event.position,
@@ -185,11 +196,10 @@ export class Records {
     }
   }
 
-  #needsWhole({ cost, event }: StoredValue, patchBytes: number, schema: number): boolean {
-    const bytes = cost.patchBytes + patchBytes;
+  #needsWhole({ links, readBytes, valueBytes }: ReadCost): boolean {
     // What may have become too large or too deep is encoded whole: that refuses what could never be stored again.
-    return cost.links + 1 > MAX_LINKS || bytes > cost.wholeBytes || event.schema !== schema ||
-      bytes + cost.wholeBytes > this.#maxValueBytes;
+    return links > Math.min(MIN_LINKS + valueBytes / BYTES_PER_LINK, MAX_LINKS) || readBytes > MAX_READ * valueBytes ||
+      readBytes > this.#maxValueBytes;
   }
 
   /** The value that an event will leave, once it has been appended. */
@@ -220,9 +230,15 @@ export class Records {
     return StoredValue.of(event, cost, value, (it) => this.encode(it, event), (bytes) => this.#decode(bytes, event));
   }
 
-  #patch(value: unknown, event: StoredEvent): unknown {
+  #operations(event: StoredEvent): Operation[] {
+    const operations = this.#decode(event.value!, event);
+    if (Array.isArray(operations)) return operations;
+    throw damaged(event, new TypeError("its operations are not a list"));
+  }
+
+  #patch(value: unknown, event: StoredEvent, operations: readonly Operation[], owned: Owned = new Set()): unknown {
     try {
-      return apply(value, this.#decode(event.value!, event) as Operation[]);
+      return applyOwned(value, operations, owned);
     } catch (cause) {
       throw damaged(event, cause);
     }
@@ -247,6 +263,21 @@ export class Records {
       throw damaged(stored, cause);
     }
   }
+}
+
+/** What it takes to read a value after one more patch. */
+function costAfter(
+  { links, readBytes, valueBytes }: ReadCost,
+  operations: readonly Operation[],
+  patchBytes: number,
+  after: unknown,
+): ReadCost {
+  const grows = operations.every(({ op }) => op === "add");
+  return {
+    links: links + 1,
+    readBytes: readBytes + patchBytes,
+    valueBytes: grows ? valueBytes + patchBytes : approximateSize(after),
+  };
 }
 
 /** How deep the operations reach into a value. */

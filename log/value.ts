@@ -11,10 +11,26 @@ import { freeze } from "./freeze.ts";
 export interface ReadCost {
   /** Events from the whole value to the newest patch. */
   readonly links: number;
-  /** Bytes of the patches among them. */
-  readonly patchBytes: number;
-  /** Bytes of the whole value that they start from. */
-  readonly wholeBytes: number;
+  /** Bytes of the whole value that they start from, and of the patches. */
+  readonly readBytes: number;
+  /** About how many bytes the value itself takes, encoded. */
+  readonly valueBytes: number;
+}
+
+/** About how many bytes a value takes, encoded. Visits all of it. */
+export function approximateSize(value: unknown): number {
+  if (typeof value === "string") return value.length + 3;
+  if (typeof value !== "object" || value === null) return 4;
+  if (ArrayBuffer.isView(value)) return value.byteLength + 6;
+  let size = 3;
+  if (Array.isArray(value) || value instanceof Set) {
+    for (const element of value) size += approximateSize(element);
+  } else if (value instanceof Map) {
+    for (const [key, element] of value) size += approximateSize(key) + approximateSize(element);
+  } else {
+    for (const key of Object.keys(value)) size += key.length + 2 + approximateSize(value[key as never]);
+  }
+  return size;
 }
 
 /** A value in memory. Held as bytes until read; then as a frozen value, or as bytes still where it can't be frozen. */
@@ -76,6 +92,6 @@ export class StoredValue {
 
   /** About how many bytes of memory it takes: objects take about three times their encoding. */
   get size(): number {
-    return 256 + 3 * (this.cost.wholeBytes + this.cost.patchBytes);
+    return 256 + 3 * this.cost.valueBytes;
   }
 }

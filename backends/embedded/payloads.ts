@@ -12,7 +12,7 @@
 
 import * as zlib from "node:zlib";
 import { type EventInput, Form, type StoredEvent } from "../../log/backend.ts";
-import { applyDelta, makeDelta } from "../../log/delta.ts";
+import { applyDeltas, makeDelta } from "../../log/delta.ts";
 import { ThreadlogError } from "../../log/errors.ts";
 import type { Position } from "../../log/position.ts";
 import type { EventStore, PackedBytes, PackedEvent, ThreadNode } from "./event_store.ts";
@@ -22,10 +22,10 @@ import { newestOf } from "./lineage.ts";
 const MIN_DELTA = 128;
 /** A chain of deltas may have this many links, and one more for so many bytes of its payload. */
 const LINKS = 3;
-const BYTES_PER_LINK = 1024;
+const BYTES_PER_LINK = 512;
 const MAX_LINKS = 256;
 /** All that is read for a payload takes at most this many times its length. */
-const MAX_READ = 2;
+const MAX_READ = 3;
 /** Below this, compressing takes longer than writing what it saves, in bytes. */
 const MIN_COMPRESSED = 8192;
 /** What compressing must leave off to be worth the time it takes to read. */
@@ -164,18 +164,23 @@ export class Payloads {
         if (known === undefined) at = this.#store.event(base);
       }
     }
-    for (const link of links.reverse()) known = this.#follow(known, link);
+    if (links.length > 0) known = this.#follow(known, links.reverse());
     this.#remember(position, known);
     return known;
   }
 
-  #follow(base: Known, link: PackedEvent): Known {
-    const stored = payloadOf(link)!;
+  #follow(base: Known, links: readonly PackedEvent[]): Known {
+    let { read } = base;
+    const deltas = links.map((link) => {
+      const stored = payloadOf(link)!;
+      read += stored.length;
+      return this.#inflated(link, stored);
+    });
     try {
-      const bytes = applyDelta(base.bytes, this.#inflated(link, stored), this.#maxBytes);
-      return { bytes, links: base.links + 1, read: base.read + stored.length };
+      const bytes = applyDeltas(base.bytes, deltas, this.#maxBytes);
+      return { bytes, links: base.links + links.length, read };
     } catch (error) {
-      throw error instanceof RangeError ? damaged(link, error) : error;
+      throw error instanceof RangeError ? damaged(links[error.cause as number]!, error) : error;
     }
   }
 
