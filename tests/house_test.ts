@@ -123,6 +123,7 @@ const TOP_LEVEL = new Set([
   ".gitignore",
   ".npmrc",
   "CHANGELOG.md",
+  "docs",
   "LICENSE",
   "README.md",
   "bun.lock",

@@ -145,10 +145,11 @@ export class Payloads {
   }
 
   /** A payload, whole. */
-  #payload(position: Position, event: PackedEvent | undefined = this.#store.event(position)): Known | undefined {
-    const links: PackedEvent[] = [];
+  #payload(position: Position, event?: PackedEvent): Known | undefined {
     let known = this.#recall(position);
-    for (let at = event; known === undefined;) {
+    if (known !== undefined) return known;
+    const links: PackedEvent[] = [];
+    for (let at = event ?? this.#store.event(position); known === undefined;) {
       const stored = at && payloadOf(at);
       if (at === undefined || stored === undefined) {
         if (links.length === 0) return undefined;

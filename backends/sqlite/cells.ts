@@ -7,6 +7,7 @@
 import { ThreadlogError } from "../../log/errors.ts";
 import type { Row, SqlValue } from "./driver.ts";
 
+const utf8 = new TextEncoder();
 const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** A whole number. */
@@ -37,6 +38,25 @@ export function decodeName(row: Row, column: string): string {
 function corruptCell(row: Row, column: string, wanted: string): ThreadlogError {
   const place = typeof row.position === "number" ? `position ${row.position}` : `column ${column}`;
   return corrupt(`The column ${column} holds something other than ${wanted}`, place);
+}
+
+/** A key as a cell. A zero byte behind it: some drivers have bound an empty BLOB as NULL, and it keeps the order. */
+export function keyBlob(key: string): Uint8Array {
+  return utf8.encode(key + "\0");
+}
+
+/** The key of a cell. */
+export function keyOf(blob: Uint8Array): string {
+  return text.decode(blob.subarray(0, -1));
+}
+
+/** Behind everything that starts with these bytes: no UTF-8 holds 0xff. */
+export function behind(prefix: string): Uint8Array {
+  const bytes = utf8.encode(prefix);
+  const end = new Uint8Array(bytes.length + 1);
+  end.set(bytes);
+  end[bytes.length] = 0xff;
+  return end;
 }
 
 /** The file does not hold what the library wrote. */

@@ -12,6 +12,8 @@ export const APPLICATION_ID = 0x544c4f47;
 /** In the file's header at byte 60. */
 export const FORMAT_VERSION = 1;
 
+// The tables versions, keys and ids are indexes of events, up to the position that meta's "indexed" tells; what follows it
+// is found in memory (tail.ts).
 // Names are BLOBs: SQLite orders those by byte, which is code point order, and they may hold U+0000.
 // `type` is an INTEGER for built-in types, a BLOB for the app's own. NULL stands for the usual: schema 1, form 0.
 const SCHEMA = `
@@ -45,9 +47,9 @@ CREATE TABLE events (
   value BLOB,
   state BLOB
 );
-CREATE UNIQUE INDEX events_version ON events (thread, version);
-CREATE INDEX events_key ON events (thread, key) WHERE key IS NOT NULL;
-CREATE INDEX events_id ON events (thread, id) WHERE id IS NOT NULL;
+CREATE TABLE versions (thread INTEGER, version INTEGER, position INTEGER, PRIMARY KEY (thread, version)) WITHOUT ROWID;
+CREATE TABLE keys (thread INTEGER, key BLOB, position INTEGER, PRIMARY KEY (thread, key, position)) WITHOUT ROWID;
+CREATE TABLE ids (thread INTEGER, id BLOB, position INTEGER, PRIMARY KEY (thread, id, position)) WITHOUT ROWID;
 CREATE TABLE bases (
   thread INTEGER NOT NULL,
   position INTEGER NOT NULL,
@@ -87,9 +89,8 @@ export function inspect(connection: Connection, path: string): "empty" | "log" {
 /** Creates the tables. Runs inside a transaction. */
 export function createSchema(connection: Connection, codecId: string): void {
   connection.exec(SCHEMA);
-  connection.prepare("INSERT INTO meta (name, value) VALUES ('codec', ?), ('erased', 0), ('last_tombstone', 0)").run(
-    codecId,
-  );
+  connection.prepare("INSERT INTO meta (name, value) VALUES ('codec', ?)").run(codecId);
+  connection.exec("INSERT INTO meta (name, value) VALUES ('erased', 0), ('last_tombstone', 0), ('indexed', 0)");
   connection.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
   connection.exec(`PRAGMA user_version = ${FORMAT_VERSION}`);
 }

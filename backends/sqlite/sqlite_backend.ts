@@ -109,6 +109,7 @@ export class SqliteBackend extends EmbeddedBackend {
     let result: T;
     try {
       result = work();
+      this.store.index();
     } catch (error) {
       this.#rollback();
       throw storageError(error, "appending", this.#path);
@@ -257,7 +258,7 @@ export class SqliteBackend extends EmbeddedBackend {
   }
 
   #rollback(): void {
-    this.store.forget();
+    this.store.undo();
     this.payloads.forget();
     try {
       this.#connection.exec("ROLLBACK");

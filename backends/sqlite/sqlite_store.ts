@@ -12,8 +12,9 @@ import type { ThreadPath } from "../../log/ids.ts";
 import type { Position, Version } from "../../log/position.ts";
 import type { Base, EventStore, KeyPage, PackedBytes, PackedEvent } from "../embedded/event_store.ts";
 import type { Stretch, ThreadNode } from "../embedded/event_store.ts";
-import { bytes, corrupt, decodeName, integer } from "./cells.ts";
+import { behind, bytes, corrupt, decodeName, integer, keyBlob, keyOf } from "./cells.ts";
 import type { Connection, Row } from "./driver.ts";
+import { EventIndex } from "./event_index.ts";
 import { prepareAll, type Statements } from "./statements.ts";
 
 /** How many threads' heads are remembered: about 300 bytes each. */
@@ -22,30 +23,12 @@ const NODE_CACHE = 20_000;
 const TYPE_CODES: readonly BuiltInType[] = ["set", "patch", "delete", "fork", "restore", "erase"];
 
 const utf8 = new TextEncoder();
-const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-// A trailing zero byte: some drivers have bound an empty BLOB as NULL, and it keeps the order.
-function keyBlob(key: string): Uint8Array {
-  return utf8.encode(key + "\0");
-}
-
-function keyOf(blob: Uint8Array): string {
-  return text.decode(blob.subarray(0, -1));
-}
-
-/** Behind everything that starts with these bytes: no UTF-8 holds 0xff. */
-function behind(prefix: string): Uint8Array {
-  const bytes = utf8.encode(prefix);
-  const end = new Uint8Array(bytes.length + 1);
-  end.set(bytes);
-  end[bytes.length] = 0xff;
-  return end;
-}
 
 /** The store. */
 export class SqliteStore implements EventStore {
   readonly engine: string;
   readonly #sql: Statements;
+  readonly #index: EventIndex;
   readonly #nodes = new Map<string, ThreadNode>();
   readonly #nodesById = new Map<number, ThreadNode>();
   readonly #paths = new Map<number, ThreadPath>();
@@ -56,14 +39,27 @@ export class SqliteStore implements EventStore {
     const { version } = connection.prepare("SELECT sqlite_version() AS version").get()!;
     this.engine = `sqlite ${version} (${connection.driver})`;
     this.#sql = prepareAll(connection);
+    this.#index = new EventIndex(this.#sql);
   }
 
-  /** Drops what was remembered, after another connection wrote or a transaction of ours was undone. */
+  /** Drops what was remembered, after another connection wrote. */
   forget(): void {
     this.#nodes.clear();
     this.#nodesById.clear();
     this.#paths.clear();
     this.#head = undefined;
+    this.#index.forget();
+  }
+
+  /** The same, after a transaction of ours was undone. */
+  undo(): void {
+    this.forget();
+    this.#index.undo();
+  }
+
+  /** Brings the index tables up to date, once that is worth it. Runs inside a transaction. */
+  index(): void {
+    this.#index.flush();
   }
 
   head(): LogHead {
@@ -119,7 +115,8 @@ export class SqliteStore implements EventStore {
 
   #remember(row: Row): ThreadNode {
     const id = integer(row, "id");
-    const head = this.#sql.nodeHead.get(id);
+    const at = this.#index.headOf(id);
+    const head = at === undefined ? undefined : this.#sql.nodeHead.get(at);
     const node: ThreadNode = {
       id,
       path: decodeName(row, "path") as ThreadPath,
@@ -154,44 +151,35 @@ export class SqliteStore implements EventStore {
   }
 
   positionOf(thread: number, version: Version): Position | undefined {
-    const row = this.#sql.positionOf.get(thread, version);
-    return row && integer(row, "position");
+    return this.#index.positionOf(thread, version);
   }
 
-  newest({ thread, low, high }: Stretch, key: string): PackedEvent | undefined {
-    return this.#event(this.#sql.newest.get(thread, keyBlob(key), low, high));
+  newest(stretch: Stretch, key: string): PackedEvent | undefined {
+    return this.#indexed(this.#index.newest(stretch, key));
   }
 
   keys(
-    { thread, low, high }: Stretch,
+    stretch: Stretch,
     prefix: string,
     after: string | undefined,
     limit: number,
     reverse: boolean,
   ): KeyPage {
-    // Keys end with a zero byte, so "" (a TEXT, before all BLOBs) starts before every key and `prefix` before its own.
-    const start = prefix === "" ? "" : utf8.encode(prefix);
-    const end = behind(prefix);
-    let rows: Row[];
-    if (reverse) {
-      const from = after === undefined ? end : lesser(keyBlob(after), end);
-      rows = this.#sql.keysDown.all(thread, from, start, low, high, limit + 1);
-    } else {
-      const from = after === undefined ? start : greater(keyBlob(after), start);
-      rows = this.#sql.keysUp.all(thread, from, end, low, high, limit + 1);
-    }
-    const more = rows.length > limit;
-    if (more) rows.pop();
-    const found = rows.filter((row) => row.position !== null).map((row) => ({
-      key: keyOf(bytes(row, "key")!),
-      position: integer(row, "position"),
-    }));
-    return { found, next: more ? keyOf(bytes(rows.at(-1)!, "key")!) : undefined };
+    return this.#index.keys(stretch, prefix, after, limit, reverse);
   }
 
   own(thread: number, from: Version, to: Version, limit: number, reverse: boolean): readonly PackedEvent[] {
-    const rows = (reverse ? this.#sql.ownDown : this.#sql.ownUp).all(thread, from, to, limit);
-    return rows.map((row) => this.#event(row)!);
+    const first = this.#index.firstRecent(thread);
+    const indexed = (limit: number) =>
+      from >= first || limit <= 0
+        ? []
+        : (reverse ? this.#sql.ownDown : this.#sql.ownUp).all(thread, from, Math.min(to, first - 1), limit)
+          .map((row) => this.#event(row)!);
+    const recent = (limit: number) =>
+      this.#index.recent(thread, from, to, limit, reverse).map((position) => this.#indexed(position)!);
+    const [before, behind] = reverse ? [recent, indexed] : [indexed, recent];
+    const events = before(limit);
+    return [...events, ...behind(limit - events.length)];
   }
 
   scan(after: Position, to: Position, limit: number): readonly PackedEvent[] {
@@ -199,7 +187,7 @@ export class SqliteStore implements EventStore {
   }
 
   byId(thread: number, id: string): PackedEvent | undefined {
-    return this.#event(this.#sql.byId.get(thread, utf8.encode(id)));
+    return this.#indexed(this.#index.byId(thread, id));
   }
 
   positionAt(time: number, to: Position): Position {
@@ -266,6 +254,7 @@ export class SqliteStore implements EventStore {
       packed.value ?? null,
       packed.state ?? null,
     );
+    this.#index.add({ position, thread: node.id, version, key: event.key, id: event.id });
     this.#head = { position, time };
     node.version = version;
     node.position = position;
@@ -300,11 +289,11 @@ export class SqliteStore implements EventStore {
   }
 
   remove(node: ThreadNode, low: Position, high: Position, limit: number): number {
-    const rows = this.#sql.removable.all(node.id, node.erased + 1, low, high, limit);
-    for (const row of rows) this.#sql.removeEvent.run(integer(row, "position"));
+    const positions = this.#index.remove(node.id, node.erased + 1, low, high, limit);
+    for (const position of positions) this.#sql.removeEvent.run(position);
     this.#sql.removeBases.run(node.id, low, high);
-    this.#sql.countErased.run(rows.length);
-    return rows.length;
+    this.#sql.countErased.run(positions.length);
+    return positions.length;
   }
 
   loadState(name: string): SavedState | undefined {
@@ -321,6 +310,14 @@ export class SqliteStore implements EventStore {
     const erased = integer(this.#sql.erased.get()!, "value");
     const threads = (this.#sql.threadCount.get()!.n as number | null) ?? 0;
     return { threads, events: this.head().position - erased, erased };
+  }
+
+  /** An event that an index leads to. */
+  #indexed(position: Position | undefined): PackedEvent | undefined {
+    if (position === undefined) return undefined;
+    const event = this.event(position);
+    if (event === undefined) throw corrupt(`The event at position ${position} is missing`, `position ${position}`);
+    return event;
   }
 
   #event(row: Row | undefined): PackedEvent | undefined {
@@ -353,20 +350,6 @@ export class SqliteStore implements EventStore {
       },
     };
   }
-}
-
-function greater(a: Uint8Array, b: Uint8Array | ""): Uint8Array {
-  return b === "" || compareBytes(a, b) >= 0 ? a : b;
-}
-
-function lesser(a: Uint8Array, b: Uint8Array): Uint8Array {
-  return compareBytes(a, b) <= 0 ? a : b;
-}
-
-function compareBytes(a: Uint8Array, b: Uint8Array): number {
-  const end = Math.min(a.length, b.length);
-  for (let i = 0; i < end; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;
-  return a.length - b.length;
 }
 
 function baseOf(row: Row): Base {

@@ -11,7 +11,7 @@ const COLUMNS =
 
 /** The next key of the thread behind (or before) another: one seek. */
 const nextKey = (sign: ">" | "<", order: "ASC" | "DESC", from: string) =>
-  `(SELECT key FROM events WHERE thread = ?1 AND key IS NOT NULL AND key ${sign} ${from}
+  `(SELECT key FROM keys WHERE thread = ?1 AND key ${sign} ${from}
     AND key ${sign === ">" ? "<" : ">"} ?3 ORDER BY key ${order} LIMIT 1)`;
 
 /** Two seeks a key, however many versions it has: a loose index scan. */
@@ -23,9 +23,14 @@ WITH RECURSIVE k (key) AS (
   LIMIT ?6
 )
 SELECT key, (
-  SELECT position FROM events WHERE thread = ?1 AND key = k.key AND position > ?4 AND position <= ?5
+  SELECT position FROM keys WHERE thread = ?1 AND key = k.key AND position > ?4 AND position <= ?5
   ORDER BY position DESC LIMIT 1
 ) AS position FROM k WHERE key IS NOT NULL`;
+
+const own = (order: "ASC" | "DESC") =>
+  `SELECT ${COLUMNS} FROM events WHERE position IN
+    (SELECT position FROM versions WHERE thread = ? AND version BETWEEN ? AND ? ORDER BY version ${order} LIMIT ?)
+    ORDER BY position ${order}`;
 
 /** The names of the store's statements. */
 export type StatementName =
@@ -33,6 +38,7 @@ export type StatementName =
   | "nodeByPath"
   | "nodeById"
   | "nodes"
+  | "headOf"
   | "nodeHead"
   | "event"
   | "positionOf"
@@ -54,7 +60,16 @@ export type StatementName =
   | "requestPurge"
   | "purged"
   | "removable"
+  | "removeVersion"
+  | "removeKey"
+  | "removeId"
   | "removeEvent"
+  | "indexed"
+  | "setIndexed"
+  | "unindexed"
+  | "indexVersions"
+  | "indexKeys"
+  | "indexIds"
   | "removeBases"
   | "countErased"
   | "erased"
@@ -70,17 +85,18 @@ const TEXTS: Readonly<Record<StatementName, string>> = {
   nodeByPath: "SELECT * FROM threads WHERE path = ?",
   nodeById: "SELECT * FROM threads WHERE id = ?",
   nodes: "SELECT * FROM threads WHERE path > ?1 AND path >= ?2 AND path < ?3 ORDER BY path LIMIT ?4",
-  nodeHead: "SELECT version, position, time, latest, link FROM events WHERE thread = ? ORDER BY version DESC LIMIT 1",
+  headOf: "SELECT position FROM versions WHERE thread = ? ORDER BY version DESC LIMIT 1",
+  nodeHead: "SELECT version, position, time, latest, link FROM events WHERE position = ?",
   event: `SELECT ${COLUMNS} FROM events WHERE position = ?`,
-  positionOf: "SELECT position FROM events WHERE thread = ? AND version = ?",
-  newest: `SELECT ${COLUMNS} FROM events WHERE thread = ? AND key = ? AND position > ? AND position <= ?
+  positionOf: "SELECT position FROM versions WHERE thread = ? AND version = ?",
+  newest: `SELECT position FROM keys WHERE thread = ? AND key = ? AND position > ? AND position <= ?
        ORDER BY position DESC LIMIT 1`,
   keysUp: keyScan(">", "ASC"),
   keysDown: keyScan("<", "DESC"),
-  ownUp: `SELECT ${COLUMNS} FROM events WHERE thread = ? AND version BETWEEN ? AND ? ORDER BY version LIMIT ?`,
-  ownDown: `SELECT ${COLUMNS} FROM events WHERE thread = ? AND version BETWEEN ? AND ? ORDER BY version DESC LIMIT ?`,
+  ownUp: own("ASC"),
+  ownDown: own("DESC"),
   scan: `SELECT ${COLUMNS} FROM events WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`,
-  byId: `SELECT ${COLUMNS} FROM events WHERE thread = ? AND id = ? ORDER BY position DESC LIMIT 1`,
+  byId: "SELECT position FROM ids WHERE thread = ? AND id = ? ORDER BY position DESC LIMIT 1",
   timeBefore: "SELECT position, time FROM events WHERE position <= ? ORDER BY position DESC LIMIT 1",
   baseBefore: "SELECT * FROM bases WHERE thread = ? AND position <= ? ORDER BY position DESC LIMIT 1",
   basesOn: "SELECT * FROM bases WHERE origin_thread = ?",
@@ -91,10 +107,26 @@ const TEXTS: Readonly<Record<StatementName, string>> = {
   nextToPurge: "SELECT id FROM threads WHERE purge IS NOT NULL ORDER BY id LIMIT 1",
   requestPurge: "UPDATE threads SET purge = 1 WHERE id = ?",
   purged: "UPDATE threads SET purge = NULL WHERE id = ?",
-  removable: `SELECT position FROM events WHERE thread = ? AND version < ? AND position > ? AND position < ?
+  removable: `SELECT position FROM versions WHERE thread = ? AND version < ? AND position > ? AND position < ?
        ORDER BY version LIMIT ?`,
+  removeVersion:
+    "DELETE FROM versions WHERE (thread, version) = (SELECT thread, version FROM events WHERE position = ?)",
+  removeKey:
+    "DELETE FROM keys WHERE (thread, key, position) = (SELECT thread, key, position FROM events WHERE position = ?)",
+  removeId:
+    "DELETE FROM ids WHERE (thread, id, position) = (SELECT thread, id, position FROM events WHERE position = ?)",
   removeEvent: "DELETE FROM events WHERE position = ?",
   removeBases: "DELETE FROM bases WHERE thread = ? AND position > ? AND position < ?",
+  indexed: "SELECT value FROM meta WHERE name = 'indexed'",
+  setIndexed: "UPDATE meta SET value = ? WHERE name = 'indexed'",
+  unindexed: "SELECT position, thread, version, key, id FROM events WHERE position > ? ORDER BY position",
+  // A row that is damaged must not keep others from being indexed: verify() tells of it.
+  indexVersions: `INSERT OR IGNORE INTO versions SELECT thread, version, position FROM events
+       WHERE position > ? AND position <= ? ORDER BY thread, version`,
+  indexKeys: `INSERT OR IGNORE INTO keys SELECT thread, key, position FROM events
+       WHERE position > ? AND position <= ? AND key IS NOT NULL ORDER BY thread, key, position`,
+  indexIds: `INSERT OR IGNORE INTO ids SELECT thread, id, position FROM events
+       WHERE position > ? AND position <= ? AND id IS NOT NULL ORDER BY thread, id, position`,
   countErased: "UPDATE meta SET value = value + ? WHERE name = 'erased'",
   erased: "SELECT value FROM meta WHERE name = 'erased'",
   threadCount: "SELECT max(id) AS n FROM threads",
