@@ -57,6 +57,8 @@ export type { Upcaster } from "./log/upcaster.ts";
 export type { Codec } from "./log/codec.ts";
 export { msgpack } from "./log/msgpack.ts";
 export type { Fault, VerifyReport } from "./log/verify.ts";
+export { salvage } from "./log/salvage.ts";
+export type { SalvageOptions, SalvageReport } from "./log/salvage.ts";
 export type { BackendStats } from "./log/backend.ts";
 export { ConflictError, OutcomeUnknownError, ThreadlogError } from "./log/errors.ts";
 export type { ErrorCode, ErrorDetails } from "./log/errors.ts";

@@ -162,6 +162,8 @@ export interface BackendStats {
   readonly events: number;
   /** How many events have been erased. */
   readonly erased: number;
+  /** Whether some of them are still to be removed; nobody can read them any more. */
+  readonly purging: boolean;
   /** Bytes on disk; 0 in memory. */
   readonly dataBytes: number;
   /** Bytes on disk of the write-ahead log; 0 where there is none. */
@@ -187,8 +189,11 @@ export interface Backend {
   head(): Promise<LogHead>;
   /** Removes what tombstones have erased, a bounded piece at a time; true while more is left. */
   purge(): Promise<boolean>;
-  /** Overwrites the copies that the engine may have left of what was purged. Costs the size of the log. */
-  scrub(): Promise<void>;
+  /**
+   * Overwrites the copies that the engine may have left of what was purged. Costs the size of the log; nothing, if it is
+   * to be done only where it is due and there has been no erasure since the last time.
+   */
+  scrub(onlyIfDue?: boolean): Promise<void>;
 
   thread(path: ThreadPath, at: ReadPoint): Promise<ThreadRecord | undefined>;
   threads(range: ThreadRange): Promise<readonly ThreadRecord[]>;

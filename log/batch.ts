@@ -4,11 +4,11 @@
  * @module
  */
 
-import { takeOptions } from "./arguments.ts";
+import { disown, isThenable, takeOptions } from "./arguments.ts";
 import type { EventInput, Expectation } from "./backend.ts";
 import type { Core } from "./core.ts";
 import { invalid } from "./errors.ts";
-import type { Event } from "./event.ts";
+import type { Event, Immutable } from "./event.ts";
 import { parseThreadId, type ThreadId, type ThreadPath } from "./ids.ts";
 import type { Recipe } from "./recipe.ts";
 import { planSteps, type Step } from "./updates.ts";
@@ -31,12 +31,12 @@ const MAX_EVENTS = 10_000;
 /** A thread inside a batch: the same writes, which take effect with the batch. */
 export interface BatchThread<State = AnyState> {
   /** Sets a key. */
-  put<Key extends KeyOf<State>>(key: Key, value: State[Key], options?: WriteOptions): void;
+  put<Key extends KeyOf<State>>(key: Key, value: State[Key] | Immutable<State[Key]>, options?: WriteOptions): void;
   /** Changes a key's value in part; the recipe sees what the batch wrote before. */
   update<Key extends KeyOf<State>>(
     key: Key,
-    recipe: (draft: State[Key]) => State[Key] | void | undefined,
-    options?: UpdateOptions<State[Key]>,
+    recipe: (draft: State[Key]) => State[Key] | Immutable<State[Key]> | void | undefined,
+    options?: UpdateOptions<State[Key] | Immutable<State[Key]>>,
   ): void;
   /** Deletes a key. */
   delete(key: KeyOf<State>, options?: WriteOptions): void;
@@ -123,7 +123,8 @@ export async function runBatch(core: Core, fill: (batch: Batch) => void): Promis
   }
   const batch = new Batch(core);
   const result: unknown = fill(batch);
-  if (typeof (result as { then?: unknown } | null | undefined)?.then === "function") {
+  if (isThenable(result, "batch")) {
+    disown(result);
     throw invalid(
       "The batch function returned a promise",
       "batch",

@@ -16,11 +16,11 @@ import type { Point, Position, Version } from "./position.ts";
 import { listValues, readValue } from "./view.ts";
 
 /** The net change of one key between two points. */
-export interface Change {
+export interface Change<Key extends string = string> {
   /** The thread. */
   readonly thread: ThreadId;
   /** The key. */
-  readonly key: string;
+  readonly key: Key;
   /** Whether the key came, went, or has another value. */
   readonly kind: "added" | "changed" | "removed";
   /** The value at the first point; undefined if added. */
@@ -194,13 +194,12 @@ export function applyChanges(
     throw invalid("The state must be a Map", "state", "Of values by their keys.");
   }
   const result = guarded("state", () => new Map(state));
-  if (typeof (changes as Partial<Iterable<unknown>> | undefined)?.[Symbol.iterator] !== "function") {
-    throw invalid("The changes must be a list", "changes", "As thread.diff() gives them.");
-  }
-  const list = guarded(
-    "changes",
-    () => Array.from(changes, ({ key, kind, operations }) => ({ key, kind, operations })),
-  );
+  const list = guarded("changes", () => {
+    if (typeof (changes as Partial<Iterable<unknown>> | undefined)?.[Symbol.iterator] !== "function") {
+      throw invalid("The changes must be a list", "changes", "As thread.diff() gives them.");
+    }
+    return Array.from(changes, ({ key, kind, operations }) => ({ key, kind, operations }));
+  });
   for (const { key, kind, operations } of list) {
     if (kind === "removed") result.delete(key);
     else result.set(key, apply(result.get(key), operations));

@@ -7,10 +7,11 @@
 
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import { guarded } from "./arguments.ts";
 import { invalid, ThreadlogError } from "./errors.ts";
 import { msgpack } from "./msgpack.ts";
 import { encode } from "./msgpack_encode.ts";
-import { property } from "./msgpack_refusal.ts";
+import { property, shortened } from "./msgpack_refusal.ts";
 
 /**
  * Turns values into bytes and back. A module fits as it is: `import * as msgpack from "@std/msgpack"`.
@@ -32,7 +33,8 @@ const SAMPLE_LIMIT_BYTES = 65_536;
 
 /** What a log remembers of its codec: its name, or a hash of what it makes of a sample. */
 export function codecId(codec: Codec): string {
-  if (typeof codec.name === "string" && codec.name !== "") return codec.name;
+  const name: unknown = guarded("options.codec", () => codec.name);
+  if (typeof name === "string" && name !== "") return name;
   const sample = encodeStrictly(codec, SAMPLE, SAMPLE_LIMIT_BYTES);
   if (!isDeepStrictEqual(sample, encodeStrictly(codec, SAMPLE, SAMPLE_LIMIT_BYTES))) {
     throw invalid(
@@ -47,6 +49,19 @@ export function codecId(codec: Codec): string {
 /** Encodes, and makes sure that the value will come back equal. */
 export function encodeStrictly(codec: Codec, value: unknown, limitBytes: number): Uint8Array {
   if (codec === msgpack) return encode(value, limitBytes);
+  try {
+    return encodeChecked(codec, value, limitBytes);
+  } catch (error) {
+    if (value !== undefined || !(error instanceof ThreadlogError && error.code === "unencodable")) throw error;
+    throw new ThreadlogError("unencodable", "The codec can't keep `undefined`, the value of an event without one", {
+      place: "$",
+      remedy: "Pass a value that it keeps, such as null, or use the default codec.",
+      cause: error.cause,
+    });
+  }
+}
+
+function encodeChecked(codec: Codec, value: unknown, limitBytes: number): Uint8Array {
   const bytes = attempt("unencodable", "The codec can't encode this value", "$", () => {
     const encoded: unknown = codec.encode(value);
     if (encoded instanceof Uint8Array) return new Uint8Array(encoded); // A copy: codecs may reuse their buffers.
@@ -66,7 +81,7 @@ export function encodeStrictly(codec: Codec, value: unknown, limitBytes: number)
   });
   if (place === undefined) return bytes;
   throw new ThreadlogError("unencodable", "The codec would not bring this value back as it is", {
-    place,
+    place: shortened(place),
     remedy: "Store plain data that the codec keeps, or use the default codec.",
   });
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { clearInterval, setImmediate, setInterval } from "node:timers";
+import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { Fold, type ProjectionDefinition, type ProjectionStore } from "../projections/projection.ts";
 import { Keyspace, type KeyspaceRoot } from "../projections/keyspace.ts";
 import type { AppendRequest, Backend, EventInput, Expectation, ReadPoint, StoredEvent } from "./backend.ts";
@@ -24,13 +24,15 @@ export interface CoreOptions extends WriterLimits {
 
 /** How often to look for other processes' appends while somebody waits for them, in milliseconds. */
 const POLL_MS = 15;
+/** How long others have to remove what they have erased, in milliseconds. */
+const PURGE_MS = 5000;
 /** Events fetched at a time when catching up. */
 const PAGE = 512;
 /** When others have written more than this, the keyspace is forgotten rather than brought up to date. */
 const MAX_CATCH_UP = 10_000;
 
-/** A moment to read at: a state that is in memory, or a point of the log. */
-export type Moment = { readonly root: KeyspaceRoot } | { readonly at: ReadPoint };
+/** A moment to read at: a state that is in memory (live if it stands for now), or a point of the log. */
+export type Moment = { readonly root: KeyspaceRoot; readonly isLive?: true } | { readonly at: ReadPoint };
 
 /** The shared middle of a log. */
 export class Core implements Source {
@@ -47,6 +49,7 @@ export class Core implements Source {
   #readers = 0;
   #trailers = 0;
   #poll: ReturnType<typeof setInterval> | undefined;
+  #purge: ReturnType<typeof setTimeout> | undefined;
   #closed: Promise<void> | undefined;
 
   constructor(backend: Backend, records: Records, position: Position, options: CoreOptions) {
@@ -60,6 +63,10 @@ export class Core implements Source {
     }, options);
   }
 
+  get isClosed(): boolean {
+    return this.#closed !== undefined;
+  }
+
   /** Brings the projections up to what others have appended, if they have. Awaiting nothing costs nothing. */
   fresh(): Promise<void> | undefined {
     if (this.#closed !== undefined) return Promise.reject(closedError());
@@ -71,6 +78,20 @@ export class Core implements Source {
     const fresh = this.fresh();
     if (fresh !== undefined) await fresh;
     return this.keyspace.root;
+  }
+
+  /** Reads at a moment; of a live one again, if what it was about to read has been erased since. */
+  async readAt<T, M extends Moment>(moment: () => Promise<M>, read: (moment: M) => Promise<T>): Promise<T> {
+    while (true) {
+      const at = await moment();
+      try {
+        return await read(at);
+      } catch (error) {
+        if (!(error instanceof ThreadlogError && error.code === "erased" && "root" in at && at.isLive)) throw error;
+        await this.writer.refresh();
+        if (this.keyspace.root.position <= at.root.position) throw error;
+      }
+    }
   }
 
   async head(): Promise<Position> {
@@ -117,7 +138,7 @@ export class Core implements Source {
   /** Queues an intent and shows its events. */
   async submit(intent: Omit<Intent, "settle">): Promise<Event[]> {
     const stored = await this.writer.submit({ ...intent, settle: (request, found) => this.#settle(request, found) });
-    return stored.map((event) => this.records.event(event));
+    return stored.map((event) => this.records.appended(event));
   }
 
   /** Folds a projection along with the log. */
@@ -130,8 +151,11 @@ export class Core implements Source {
       trail.catch((error: unknown) => this.#closed === undefined && fold.fail(error));
       this.#trailing.set(fold as Fold<unknown>, trail);
     } else {
-      await this.#foldUpTo(fold as Fold<unknown>);
-      this.#folds.add(fold as Fold<unknown>);
+      // Between two transactions: no event may come in after it has caught up and before it is one of the folds.
+      await this.writer.exclusively(async () => {
+        await this.#foldUpTo(fold as Fold<unknown>);
+        this.#folds.add(fold as Fold<unknown>);
+      });
     }
     return fold;
   }
@@ -166,7 +190,7 @@ export class Core implements Source {
   /** Resolves when a trailing fold may have got further. */
   async folded(fold: Fold<unknown>): Promise<void> {
     const trail = this.#trailing.get(fold);
-    if (trail === undefined) await this.#foldUpTo(fold);
+    if (trail === undefined) await this.writer.exclusively(() => this.#foldUpTo(fold));
     else await Promise.race([trail, new Promise((resolve) => setImmediate(resolve))]);
   }
 
@@ -213,14 +237,11 @@ export class Core implements Source {
   async #close(): Promise<void> {
     await this.writer.close();
     clearInterval(this.#poll);
-    const growth = this.#growth;
-    growth.promise.catch(() => {});
-    growth.reject(closedError());
-    try {
-      await this.#save([...this.#folds, ...this.#trailing.keys()]);
-    } finally {
-      await this.backend.close();
-    }
+    clearTimeout(this.#purge);
+    this.#growth.resolve();
+    // A state is only a cache: what keeps one from being saved is no reason not to close.
+    for (const fold of [...this.#folds, ...this.#trailing.keys()]) await this.#save([fold]).catch(() => {});
+    await this.backend.close();
   }
 
   async #apply(events: readonly StoredEvent[]): Promise<void> {
@@ -237,6 +258,7 @@ export class Core implements Source {
     }
     while (this.#position < to) {
       const page = await this.backend.read({ after: this.#position, to, limit: PAGE });
+      if (page.some(({ type }) => type === "erase")) this.#finishPurgeLater();
       if (page.length > 0) await this.#fold(page);
       if (page.length < PAGE) {
         // What is missing at the end was erased.
@@ -246,16 +268,29 @@ export class Core implements Source {
     }
   }
 
+  /** Another process has erased something: should it die before it has removed that, this one will. */
+  #finishPurgeLater(): void {
+    if (this.backend.readOnly || this.#purge !== undefined) return;
+    this.#purge = setTimeout(() => {
+      this.#purge = undefined;
+      this.writer.exclusively(async () => {
+        while (await this.backend.purge());
+      }).catch(() => {}); // the next to open the file will try again
+    }, PURGE_MS);
+    this.#purge.unref();
+  }
+
   async #fold(events: readonly StoredEvent[]): Promise<void> {
+    const before = this.#position;
     this.keyspace.apply(events);
     this.#position = events.at(-1)!.position;
     for (const fold of this.#folds) {
-      let erased = false;
-      for (const event of events) erased = fold.fold(event) || erased;
-      if (erased) {
-        fold.reset();
-        await this.#foldUpTo(fold);
-      }
+      // One that has fallen behind must not skip what it lacks.
+      let again = fold.position < before;
+      if (!again) { for (const event of events) again = fold.fold(event) || again; }
+      if (!again) continue;
+      if (fold.position >= before) fold.reset();
+      await this.#foldUpTo(fold);
     }
     const due = [...this.#folds].filter((fold) => fold.isSaveDue);
     // A state is only a cache: a failure to save it shows to whoever asks for it, not to whoever appends.
@@ -289,12 +324,33 @@ export class Core implements Source {
       to: start + request.events.length - 1,
       limit: request.events.length,
     });
-    const same = earlier.length === request.events.length &&
-      earlier.every((event, i) => this.#isRetry(request.events[i]!, event));
-    if (same) return earlier;
-    const event = request.events[index]!;
-    throw new ThreadlogError("id_conflict", `The id ${JSON.stringify(event.id)} was used for something else`, {
-      place: `thread ${showPath(event.path)}, position ${found[index]!.position}`,
+    const byPosition = new Map(earlier.map((event) => [event.position, event]));
+    const kept = request.events.map((_, i) => byPosition.get(start + i));
+    const isSame = kept.map((event, i) => event !== undefined && this.#isRetry(request.events[i]!, event));
+    if (isSame.every(Boolean)) return kept as StoredEvent[];
+    const id = JSON.stringify(request.events[index]!.id);
+    const place = (i: number) => `thread ${showPath(request.events[i]!.path)}, position ${start + i}`;
+    if (isSame.every((same, i) => same || kept[i] === undefined)) {
+      const gone = kept.indexOf(undefined);
+      const now = { position: this.keyspace.root.position };
+      const thread = start + gone > now.position
+        ? undefined
+        : await this.backend.thread(request.events[gone]!.path, now);
+      if (thread !== undefined && thread.erased > 0) {
+        throw new ThreadlogError("erased", `The batch under the id ${id} was kept, and part of it erased since`, {
+          place: place(gone),
+          remedy: "It is done: don't retry it. Nothing was written.",
+        });
+      }
+    }
+    if (isSame.includes(true)) {
+      throw new ThreadlogError("id_conflict", `The batch differs from the one that was kept under the id ${id}`, {
+        place: place(isSame.indexOf(false)),
+        remedy: "Retry a batch as it was, or give a new one ids of its own; nothing was written.",
+      });
+    }
+    throw new ThreadlogError("id_conflict", `The id ${id} was used for something else`, {
+      place: place(index),
       remedy: "Give each new append an id of its own; nothing was written.",
     });
   }

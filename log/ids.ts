@@ -4,6 +4,7 @@
  * @module
  */
 
+import { guarded } from "./arguments.ts";
 import { invalid, ThreadlogError } from "./errors.ts";
 
 /** A thread's name: one label, or a path of one or more labels. Any string is a label, as long as it is well-formed. */
@@ -30,29 +31,45 @@ const ESCAPES = /[\0\x01]/g;
 // deno-lint-ignore no-control-regex
 const ESCAPED = /\x01[\x01\x02]/g;
 
-function checkName(name: unknown, what: string, place: string): asserts name is string {
+/** What a name is of, with its article. */
+type NameOf = "a label" | "a key" | "an event type" | "an event id";
+
+function checkName(name: unknown, of: NameOf, place: string): asserts name is string {
+  if (typeof name === "string" && name.length <= MAX_NAME_LENGTH && name.isWellFormed()) return;
+  const what = capitalized(of);
   if (typeof name !== "string") {
-    throw new ThreadlogError("invalid_id", `A ${what} must be a string, not ${describe(name)}`, {
+    throw new ThreadlogError("invalid_id", `${what} must be a string, not ${describe(name)}`, {
       place,
-      remedy: `Pass the ${what} as a string.`,
+      remedy: `Pass ${of} as a string.`,
     });
   }
   if (name.length > MAX_NAME_LENGTH) {
-    throw new ThreadlogError("too_large", `A ${what} of ${name.length} characters is too long`, {
+    throw new ThreadlogError("too_large", `${what} of ${name.length} characters is too long`, {
       place,
       remedy: `Use at most ${MAX_NAME_LENGTH}.`,
     });
   }
-  if (!name.isWellFormed()) {
-    throw new ThreadlogError("invalid_id", `A ${what} holds a lone surrogate`, {
-      place,
-      remedy: "Well-formed Unicode only: half a character can't be stored as UTF-8.",
-    });
+  throw new ThreadlogError("invalid_id", `${what} holds a lone surrogate`, {
+    place,
+    remedy: "Well-formed Unicode only: half a character can't be stored as UTF-8.",
+  });
+}
+
+function capitalized(text: string): string {
+  return text[0]!.toUpperCase() + text.slice(1);
+}
+
+/** Whether a value is a list; of a revoked proxy even that can't be asked. */
+function isList(value: unknown): value is readonly unknown[] {
+  try {
+    return Array.isArray(value);
+  } catch {
+    return false;
   }
 }
 
 function describe(value: unknown): string {
-  if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
+  if (isList(value)) return value.length === 0 ? "an empty list" : "a list";
   return value === null ? "null" : `a value of type ${typeof value}`;
 }
 
@@ -71,7 +88,7 @@ function joinLabels(labels: readonly unknown[], place: string): ThreadPath {
   let path = "";
   for (let i = 0; i < labels.length; i++) {
     const label = labels[i];
-    checkName(label, "label", `${place}[${i}]`);
+    checkName(label, "a label", `${place}[${i}]`);
     path += escape(label) + "\0";
   }
   return path as ThreadPath;
@@ -80,10 +97,11 @@ function joinLabels(labels: readonly unknown[], place: string): ThreadPath {
 /** Checks a thread id. */
 export function parseThreadId(id: unknown, place = "thread id"): ThreadPath {
   if (typeof id === "string") {
-    checkName(id, "label", place);
+    checkName(id, "a label", place);
     return (escape(id) + "\0") as ThreadPath;
   }
-  if (Array.isArray(id) && id.length > 0) return joinLabels(id, place);
+  const path = guarded(place, () => Array.isArray(id) && id.length > 0 ? joinLabels(id, place) : undefined);
+  if (path !== undefined) return path;
   throw new ThreadlogError("invalid_id", `A thread id must be a string or a list of strings, not ${describe(id)}`, {
     place,
     remedy: "A string is one label; a path is a list of one or more.",
@@ -93,7 +111,7 @@ export function parseThreadId(id: unknown, place = "thread id"): ThreadPath {
 /** Checks a prefix of thread ids: labels, possibly none. */
 export function parsePrefix(prefix: unknown, place = "prefix"): ThreadPath {
   if (prefix === undefined) return "" as ThreadPath;
-  if (Array.isArray(prefix) && prefix.length === 0) return "" as ThreadPath;
+  if (guarded(place, () => Array.isArray(prefix) && prefix.length === 0)) return "" as ThreadPath;
   return parseThreadId(prefix, place);
 }
 
@@ -119,13 +137,13 @@ export function showPath(path: string): string {
 
 /** Checks a key of a thread. Any well-formed string is one, the empty string too. */
 export function parseKey(key: unknown, place = "key"): string {
-  checkName(key, "key", place);
+  checkName(key, "a key", place);
   return key;
 }
 
 /** Checks an event type. */
 export function parseType(type: unknown, place = "type"): string {
-  checkName(type, "event type", place);
+  checkName(type, "an event type", place);
   if (type === "") throw invalid("An event type must not be empty", place, 'Name what happened, as in "tool.called".');
   return type;
 }
@@ -133,7 +151,7 @@ export function parseType(type: unknown, place = "type"): string {
 /** Checks the id that an app gives an event. */
 export function parseEventId(id: unknown, place = "id"): string | undefined {
   if (id === undefined) return undefined;
-  checkName(id, "event id", place);
+  checkName(id, "an event id", place);
   if (id === "") throw invalid("An event id must not be empty", place, "Leave it out, or name the request.");
   if (/^@\d+$/.test(id)) {
     throw new ThreadlogError("invalid_id", `The event id ${id} is reserved`, {

@@ -21,7 +21,8 @@ const MISSING = Symbol("missing");
 /** Splits an RFC 6901 pointer into its unescaped segments. */
 export function parsePointer(pointer: string): string[] {
   if (typeof pointer !== "string") {
-    throw invalid("A pointer must be a string", showPlace(pointer), 'Write "/a/0" or "".');
+    const isPlain = (typeof pointer !== "object" || pointer === null) && typeof pointer !== "function";
+    throw invalid("A pointer must be a string", isPlain ? String(pointer) : "pointer", 'Write "/a/0" or "".');
   }
   if (pointer === "") return [];
   if (pointer[0] !== "/") throw invalid("A pointer must start with a slash", pointer, 'Write "/a/0"; "" is the root.');
@@ -32,10 +33,6 @@ export function parsePointer(pointer: string): string[] {
   }
   // In this order, or ~01 would become a slash.
   return segments.map((segment) => segment.replaceAll("~1", "/").replaceAll("~0", "~"));
-}
-
-function showPlace(pointer: unknown): string {
-  return typeof pointer === "object" && pointer !== null ? "pointer" : String(pointer);
 }
 
 /** Joins segments into an RFC 6901 pointer. */
@@ -92,7 +89,7 @@ function parseIndex(segment: Segment): number {
  */
 export function diff(before: unknown, after: unknown): Operation[] {
   const operations: Operation[] = [];
-  walk(before, after, "", operations);
+  guarded("value", () => walk(before, after, "", operations));
   return operations;
 }
 
@@ -216,8 +213,10 @@ function findShift(
  * is ever changed; if any operation is refused, none has an effect.
  */
 export function apply(value: unknown, operations: readonly Operation[]): unknown {
-  if (!Array.isArray(operations)) throw invalid("A patch must be an array", "operations", "Pass a list of operations.");
-  return applyOwned(value, operations, new Set());
+  if (!guarded("operations", () => Array.isArray(operations))) {
+    throw invalid("A patch must be an array", "operations", "Pass a list of operations.");
+  }
+  return guarded("value", () => applyOwned(value, operations, new Set()));
 }
 
 /** Containers that only one caller knows: these may be changed, and each other one is copied once. */

@@ -11,9 +11,10 @@ import type { BackendStats } from "./backend.ts";
 import { type Batch, runBatch } from "./batch.ts";
 import { type Change, diffLog } from "./changes.ts";
 import type { Core } from "./core.ts";
-import { invalid } from "./errors.ts";
+import { invalid, ThreadlogError } from "./errors.ts";
 import type { EraseEvent, Event, Immutable } from "./event.ts";
 import { parsePrefix, parseThreadId, type ThreadId, type ThreadPath } from "./ids.ts";
+import { parsePath } from "./paths.ts";
 import { type LogPoint, parseLogPoint, type Position } from "./position.ts";
 import { read, type ReadOptions, subscribe, type SubscribeOptions } from "./subscription.ts";
 import { type EraseOptions, eraseThreads, parseErase, scrubFile, Thread } from "./thread.ts";
@@ -95,9 +96,9 @@ export class Log implements AsyncDisposable {
 
   /** The log as it was at a position, a time, or a snapshot. A bare number is a position. */
   at(point: LogPoint): LogView {
-    return guarded("at", () => point instanceof Snapshot)
+    return guarded("point", () => point instanceof Snapshot)
       ? point as Snapshot
-      : new LogView(this.#core, parseLogPoint(point, "at"));
+      : new LogView(this.#core, parseLogPoint(point, "point"));
   }
 
   /** The net changes from one point to another, in the order of threads and keys. Costs the events between them. */
@@ -157,12 +158,8 @@ export class Log implements AsyncDisposable {
         while (fold.position < head) await core.folded(fold as Fold<unknown>);
       },
       at: async (point) => {
-        const parsed = parseLogPoint(point, "at");
-        const { evolve, initial, prefix, types } = definition;
-        let state = initial();
-        const options = { to: await core.resolve(parsed), ...(prefix && { prefix }), ...(types && { types }) };
-        for await (const event of read(core, options)) if (event.type !== "erase") state = evolve(state, event);
-        return state as Immutable<State>;
+        const parsed = parseLogPoint(point, "point");
+        return await foldTo(core, definition, await core.resolve(parsed)) as Immutable<State>;
       },
     };
   }
@@ -183,7 +180,7 @@ export class Log implements AsyncDisposable {
       if (paths.length === ERASE_BATCH) await flush();
     }
     if (paths.length > 0) await flush();
-    if (tombstones.length > 0 && scrub) await scrubFile(this.#core);
+    if (scrub) await scrubFile(this.#core, tombstones.length === 0);
     return tombstones;
   }
 
@@ -195,20 +192,21 @@ export class Log implements AsyncDisposable {
     await scrubFile(this.#core);
   }
 
-  /** Holds every event against the hash chain of its thread, and lets the engine check its file. */
+  /**
+   * Holds every event against the hash chain of its thread, and in a file what is kept beside the events against them;
+   * and lets the engine check its file.
+   */
   async verify(): Promise<VerifyReport> {
-    return await verify(this.#core.backend, await this.#core.head());
+    const { backend, records } = this.#core;
+    return await verify(backend, await this.#core.head(), (event) => records.event(event).value);
   }
 
   /**
    * Copies the log to a new file, while writes go on. The copy holds everything that was acknowledged before the call,
    * and appears under its name only when it is complete, checked and durable.
    */
-  async backup(target: string): Promise<void> {
-    if (typeof target !== "string" || target === "") {
-      throw invalid("A backup needs the path of a new file", "target", "Pass a string.");
-    }
-    await this.#core.backend.backup(target);
+  async backup(target: string | URL): Promise<void> {
+    await this.#core.backend.backup(parsePath(target, "target"));
   }
 
   /** The log in figures. */
@@ -240,6 +238,29 @@ export class Log implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** The state that a projection had at a position. */
+async function foldTo<State>(core: Core, definition: ProjectionDefinition<State>, to: Position): Promise<State> {
+  const { name, evolve, initial, prefix, types } = definition;
+  const step = (what: "initial" | "evolve", place: string, fold: () => State): State => {
+    try {
+      return fold();
+    } catch (cause) {
+      throw new ThreadlogError("schema", `The projection ${JSON.stringify(name)} threw in \`${what}\``, {
+        place: `projection ${JSON.stringify(name)}, ${place}`,
+        remedy: `Correct \`${what}\` and raise the projection's version; the log itself is fine.`,
+        cause,
+      });
+    }
+  };
+  let state = step("initial", "its beginning", () => initial());
+  for await (const event of read(core, { to, ...(prefix && { prefix }), ...(types && { types }) })) {
+    if (event.type === "erase") continue;
+    const before = state;
+    state = step("evolve", `position ${event.position}`, () => evolve(before, event));
+  }
+  return state;
 }
 
 function projectionStore(core: Core): ProjectionStore {

@@ -10,6 +10,10 @@ import { MAX_DEPTH } from "./msgpack_format.ts";
 
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 
+/** Characters of a long path that a message shows. */
+const PLACE_HEAD = 120;
+const PLACE_TAIL = 60;
+
 /** Thrown inside the writer. It gathers the path while it unwinds, so that success pays nothing for it. */
 export class Refusal {
   readonly what: string;
@@ -28,7 +32,7 @@ export class Refusal {
   }
 
   toError(): ThreadlogError {
-    const place = "$" + this.segments.reverse().join("");
+    const place = shortened("$" + this.segments.reverse().join(""));
     return new ThreadlogError(this.code, this.what, { place, remedy: this.remedy, cause: this.cause });
   }
 }
@@ -45,7 +49,7 @@ export class TooDeep extends Refusal {
     const again = path.findIndex((container, i) => path.indexOf(container) < i);
     if (again < 0) return super.toError();
     return new ThreadlogError("unencodable", "A value that contains itself can't be stored", {
-      place: "$" + this.segments.reverse().slice(0, again).join(""),
+      place: shortened("$" + this.segments.reverse().slice(0, again).join("")),
       remedy: "Refer to the outer value by a name or an id instead.",
     });
   }
@@ -63,6 +67,17 @@ export function within(error: unknown, container: object, segment: string): Refu
   refusal.segments.push(segment);
   refusal.containers.push(container);
   return refusal;
+}
+
+/** A path as a message shows it: of a long one, its two ends. */
+export function shortened(place: string): string {
+  if (place.length <= PLACE_HEAD + PLACE_TAIL) return place;
+  // At the ends of whole steps, where these are not long themselves.
+  const head = place.slice(0, PLACE_HEAD);
+  const tail = place.slice(-PLACE_TAIL);
+  const end = Math.max(head.lastIndexOf("["), head.lastIndexOf("."));
+  const begin = tail.search(/[[.]/);
+  return `${end < PLACE_HEAD / 2 ? head : head.slice(0, end)} ... ${tail.slice(Math.max(begin, 0))}`.toWellFormed();
 }
 
 /** How a property shows in a path: `.name`, or `["two words"]`. */

@@ -5,13 +5,14 @@
  */
 
 import type { SqliteOptions, SqliteTuning } from "../backends/sqlite/open_file.ts";
-import { guarded, takeOptions } from "./arguments.ts";
+import { guarded, parseFlag, takeOptions } from "./arguments.ts";
 import type { Backend } from "./backend.ts";
 import { type Codec, codecId } from "./codec.ts";
 import { Core } from "./core.ts";
 import { invalid, ThreadlogError } from "./errors.ts";
 import { Log } from "./log.ts";
 import { msgpack } from "./msgpack.ts";
+import { parsePath } from "./paths.ts";
 import { Records } from "./records.ts";
 import { type Upcaster, Upcasters } from "./upcaster.ts";
 
@@ -41,6 +42,8 @@ export interface OpenOptions {
   readonly allowNetworkFilesystem?: boolean;
   /** The SQLite to use. Default: the one that is native to the runtime. */
   readonly driver?: "bun:sqlite" | "node:sqlite";
+  /** The schema that holds a log on PostgreSQL. Default `"threadlog"`. */
+  readonly schema?: string;
   /** The clock, in milliseconds since 1970. Default `Date.now`. */
   readonly now?: () => number;
 }
@@ -57,6 +60,7 @@ const OPTIONS = [
   "busyTimeoutMs",
   "allowNetworkFilesystem",
   "driver",
+  "schema",
   "now",
 ] as const;
 const MIB = 1 << 20;
@@ -64,7 +68,8 @@ const MIB = 1 << 20;
 const MAX_TIME = 8.64e15;
 
 /**
- * Opens a log, creating it where there is none: a file's path, or `":memory:"` for one that ends with the process.
+ * Opens a log, creating it where there is none: a file's path or `file:` URL, the URL of a PostgreSQL database (which
+ * needs the package `postgres`), or `":memory:"` for one that ends with the process.
  *
  * @example
  * ```ts
@@ -74,30 +79,25 @@ const MAX_TIME = 8.64e15;
  * await log.thread("support-42").put("plan", { step: 1, todo: ["look up the order"] });
  * ```
  */
-export async function openLog(target: string, options: OpenOptions = {}): Promise<Log> {
+export async function openLog(target: string | URL, options: OpenOptions = {}): Promise<Log> {
   return await openTuned(target, options);
 }
 
 /** The same, with what only tests may set. */
-export async function openTuned(target: string, options: OpenOptions, tuning?: SqliteTuning): Promise<Log> {
-  if (typeof target !== "string" || target === "") {
-    throw invalid("A log is opened by the path of its file", "target", 'Pass a string, or ":memory:".');
-  }
+export async function openTuned(target: string | URL, options: OpenOptions, tuning?: SqliteTuning): Promise<Log> {
+  const path = target === ":memory:" ? target : parsePath(target, "target");
   const checked = { ...parseOptions(options), tuning };
-  const backend = await openBackend(target, checked);
+  const backend = await openBackend(path, checked);
   try {
     if (backend.codecId !== checked.codecId) {
       throw new ThreadlogError("codec_mismatch", `The log was written with the codec ${backend.codecId}`, {
-        place: target,
+        place: shown(path),
         remedy: `It was opened with ${checked.codecId}: pass the \`codec\` that it was written with.`,
       });
     }
     // A tombstone whose work was cut short by a crash.
-    if (!backend.readOnly && await backend.purge()) {
-      while (await backend.purge());
-      // Its caller was never told that it was done; that others use the file must not keep this log from opening.
-      await backend.scrub().catch(() => {});
-    }
+    // Nobody can read what is left; that others use the file, or that the disk is full, must not keep it from opening.
+    if (!backend.readOnly) await finishPurge(backend).catch(() => {});
     const { position } = await backend.head();
     const records = new Records(checked.codec, checked.upcasters, checked.maxValueBytes);
     return new Log(new Core(backend, records, position, checked));
@@ -105,6 +105,12 @@ export async function openTuned(target: string, options: OpenOptions, tuning?: S
     await backend.close();
     throw error;
   }
+}
+
+async function finishPurge(backend: Backend): Promise<void> {
+  if (!await backend.purge()) return;
+  while (await backend.purge());
+  await backend.scrub();
 }
 
 async function openBackend(
@@ -115,19 +121,33 @@ async function openBackend(
     const { MemoryBackend } = await import("../backends/memory/memory_backend.ts");
     return new MemoryBackend(options);
   }
-  if (/^[a-z][a-z0-9+.-]+:\/\//i.test(target)) {
-    throw new ThreadlogError("unsupported", "Logs on a server are not supported by this release", {
-      place: target.replace(/\/\/.*/, "//..."),
-      remedy: "Name a file.",
+  if (/^postgres(ql)?:\/\//i.test(target)) {
+    const { PostgresBackend } = await import("../backends/postgres/postgres_backend.ts");
+    return await PostgresBackend.open(target, options);
+  }
+  if (isUrl(target)) {
+    throw new ThreadlogError("unsupported", "Logs are kept in files or on PostgreSQL servers", {
+      place: shown(target),
+      remedy: 'Name a file, or a URL as in "postgres://user@host/database".',
     });
   }
   const { SqliteBackend } = await import("../backends/sqlite/sqlite_backend.ts");
   return await SqliteBackend.open(target, options);
 }
 
+function isUrl(target: string): boolean {
+  return /^[a-z][a-z0-9+.-]+:\/\//i.test(target);
+}
+
+/** A target as an error may show it: a URL can hold a password. */
+function shown(target: string): string {
+  return isUrl(target) ? target.replace(/\/\/.*/, "//...") : target;
+}
+
 function parseOptions(options: OpenOptions) {
   options = takeOptions(options, OPTIONS);
-  const { durability = "full", codec = msgpack, upcasters = [], now = Date.now, driver } = options;
+  const { durability = "full", codec = msgpack, upcasters = [], now = Date.now, driver, schema = "threadlog" } =
+    options;
   if (durability !== "full" && durability !== "normal") {
     throw invalid("Unknown durability", "options.durability", 'Pass "full" or "normal".');
   }
@@ -135,24 +155,28 @@ function parseOptions(options: OpenOptions) {
   if (!guarded("options.codec", isCodec)) {
     throw invalid("A codec has the functions `encode` and `decode`", "options.codec", "Pass such a module.");
   }
-  if (!Array.isArray(upcasters)) throw invalid("`upcasters` must be a list", "options.upcasters", "Pass an array.");
+  if (!guarded("options.upcasters", () => Array.isArray(upcasters))) {
+    throw invalid("`upcasters` must be a list", "options.upcasters", "Pass an array.");
+  }
   if (typeof now !== "function") throw invalid("`now` must be a function", "options.now", "As in Date.now.");
   if (driver !== undefined && driver !== "bun:sqlite" && driver !== "node:sqlite") {
     throw invalid("Unknown driver", "options.driver", 'Pass "bun:sqlite" or "node:sqlite".');
   }
+  if (typeof schema !== "string") throw invalid("`schema` must be a string", "options.schema", "Leave it out.");
   const cacheBytes = amount(options, "cacheBytes", 64 * MIB);
   const settings: Pick<SqliteOptions, "codecId" | "durability" | "readOnly" | "allowNetworkFilesystem"> = {
     codecId: codecId(codec),
     durability,
-    readOnly: flag(options, "readOnly"),
-    allowNetworkFilesystem: flag(options, "allowNetworkFilesystem"),
+    readOnly: parseFlag(options.readOnly, "readOnly"),
+    allowNetworkFilesystem: parseFlag(options.allowNetworkFilesystem, "allowNetworkFilesystem"),
   };
   return {
     ...settings,
     codec,
-    upcasters: new Upcasters(upcasters),
+    upcasters: guarded("options.upcasters", () => new Upcasters(upcasters)),
     now: clock(now),
     driver,
+    schema,
     // The state takes most of the budget; what deltas are made of and read from, the rest.
     cacheBytes: cacheBytes * 0.75,
     payloadBytes: cacheBytes * 0.25,
@@ -165,19 +189,17 @@ function parseOptions(options: OpenOptions) {
 
 /** Whole milliseconds, however fine the app's clock is. */
 function clock(now: () => number): () => number {
+  const remedy = "As Date.now does; nothing was written.";
   return () => {
-    const time: unknown = now();
+    let time: unknown;
+    try {
+      time = now();
+    } catch (cause) {
+      throw invalid("`now` threw", "options.now", remedy, cause);
+    }
     if (typeof time === "number" && time >= 0 && time <= MAX_TIME) return Math.floor(time);
-    throw invalid("`now` must give milliseconds since 1970", "options.now", "As Date.now does; nothing was written.");
+    throw invalid("`now` must give milliseconds since 1970", "options.now", remedy);
   };
-}
-
-function flag(options: OpenOptions, name: "readOnly" | "allowNetworkFilesystem"): boolean {
-  const value = options[name] ?? false;
-  if (typeof value !== "boolean") {
-    throw invalid(`\`${name}\` must be a boolean`, `options.${name}`, "Pass true or false.");
-  }
-  return value;
 }
 
 function amount(

@@ -5,7 +5,7 @@
  */
 
 import type { Immer } from "immer";
-import { guarded } from "./arguments.ts";
+import { disown, guarded, isThenable } from "./arguments.ts";
 import { ThreadlogError } from "./errors.ts";
 
 /** Changes the draft it is given, or returns a new value. It must be synchronous: it runs between two appends. */
@@ -26,23 +26,38 @@ export async function loadRecipes(): Promise<void> {
 
 /** The value after a recipe. The value before must not be changed by anybody, or be this call's own. */
 export function runRecipe(before: unknown, recipe: Recipe<unknown>): unknown {
-  const result = isDraftable(before) ? runDraft(before, recipe) : runPlain(before, recipe);
-  if (guarded("recipe", () => typeof (result as { then?: unknown } | null)?.then === "function")) {
-    throw new ThreadlogError("invalid_argument", "The recipe returned a promise", {
-      place: "recipe",
-      remedy: "Do what is asynchronous first, then change the draft in one piece.",
-    });
-  }
-  return result;
+  return guarded("recipe", () => isDraftable(before)) ? runDraft(before, recipe) : runPlain(before, recipe);
+}
+
+/** Refuses a promise before immer sees it: to immer it would be a value returned beside a changed draft. */
+function refusePromise(result: unknown): void {
+  if (!isThenable(result, "recipe")) return;
+  disown(result);
+  throw new ThreadlogError("invalid_argument", "The recipe returned a promise, but recipes are synchronous", {
+    place: "recipe",
+    remedy: "Do what is asynchronous first, then change the draft in one piece.",
+  });
 }
 
 function runDraft(before: unknown, recipe: Recipe<unknown>): unknown {
+  let returned = false;
   try {
-    return immer!.produce(before, recipe);
+    return immer!.produce(before, (draft: unknown) => {
+      const result = recipe(draft);
+      refusePromise(result);
+      returned = true;
+      return result;
+    });
   } catch (cause) {
-    // immer's errors are told by their text alone. Everything else is the recipe's own, and the caller's to see.
+    // What the recipe itself throws is the caller's to see.
+    if (!returned) throw cause;
+    // immer's errors are told by their text alone.
     if (!(cause instanceof Error && cause.message.startsWith("[Immer] An immer producer returned a new value"))) {
-      throw cause;
+      throw new ThreadlogError("unencodable", "Reading what the recipe has made threw", {
+        place: "recipe",
+        remedy: "Store plain data, without getters that throw.",
+        cause,
+      });
     }
     throw new ThreadlogError("invalid_argument", "The recipe changed its draft and returned a value, too", {
       place: "recipe",
@@ -54,5 +69,6 @@ function runDraft(before: unknown, recipe: Recipe<unknown>): unknown {
 
 function runPlain(before: unknown, recipe: Recipe<unknown>): unknown {
   const result = recipe(before);
+  refusePromise(result);
   return result === undefined ? before : result;
 }

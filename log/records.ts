@@ -12,6 +12,7 @@ import type { Event, Operation } from "./event.ts";
 import { freeze } from "./freeze.ts";
 import { defaultEventId, parseThreadId, showPath, type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
 import { applyOwned, type Owned, parsePointer } from "./json_patch.ts";
+import { shortened } from "./msgpack_refusal.ts";
 import type { Version } from "./position.ts";
 import type { Upcasters } from "./upcaster.ts";
 import { approximateSize, type ReadCost, StoredValue } from "./value.ts";
@@ -35,6 +36,8 @@ const MAX_READ = 3;
 const MIN_LINKS = 16;
 const MAX_LINKS = 1024;
 const BYTES_PER_LINK = 512;
+/** Values from this length on are decoded late, in bytes. */
+const LAZY_BYTES = 4096;
 /** Patches that reach no deeper than this can't make a value too deep to be stored. */
 const DEEP = 64;
 
@@ -101,6 +104,28 @@ export class Records {
     const { type, key } = stored;
     const value = stored.value && this.#eventValue(stored);
     return Object.freeze(key === undefined ? { ...header, type, value } : { ...header, type, key, value }) as Event;
+  }
+
+  /** The same, for whoever has just appended it and may not look: a long value is decoded when it is first wanted. */
+  appended(stored: StoredEvent): Event {
+    if (stored.value === undefined || stored.value.length < LAZY_BYTES) return this.event(stored);
+    let value: unknown;
+    let isKnown = false;
+    const read = () => {
+      if (!isKnown) value = this.#eventValue(stored);
+      isKnown = true;
+      return value;
+    };
+    const { value: _, ...rest } = this.event({ ...stored, value: undefined });
+    const plain = () => ({ ...rest, value: read() });
+    return Object.freeze(Object.defineProperties(rest, {
+      value: { enumerable: true, get: read },
+      // To be seen as it is by console.log.
+      [Symbol.for("nodejs.util.inspect.custom")]: { value: plain },
+      [Symbol.for("Deno.customInspect")]: {
+        value: (inspect: (value: unknown, options: unknown) => string, options: unknown) => inspect(plain(), options),
+      },
+    })) as Event;
   }
 
   /** What an app attached to an event. */
@@ -189,7 +214,7 @@ export class Records {
       if (!(error instanceof ThreadlogError) || pointer === undefined) throw error;
       const segments = parsePointer(pointer).map((segment) => `[${JSON.stringify(segment)}]`);
       throw new ThreadlogError(error.code, error.what, {
-        place: `$${segments.join("")}${found![2]}`,
+        place: shortened(`$${segments.join("")}${found![2]}`),
         ...(error.remedy === undefined ? {} : { remedy: error.remedy }),
         cause: error.cause,
       });
@@ -245,7 +270,7 @@ export class Records {
   }
 
   #upcast(stored: StoredEvent, value: unknown): unknown {
-    const upcast = this.#upcasters.upcast(stored.type, stored.schema, stored.key, value);
+    const upcast = this.#upcasters.upcast(stored, value);
     // What an app's function returns is the app's own: only a copy may be frozen.
     return upcast === value ? value : this.copy(upcast, stored);
   }

@@ -45,6 +45,8 @@ const PAGE = 256;
 export interface Source {
   readonly backend: Backend;
   readonly records: Records;
+  /** Whether the log was closed: then subscriptions end. */
+  readonly isClosed: boolean;
   resolve(point: Point): Promise<Position>;
   head(): Promise<Position>;
   /** Resolves when the log has grown beyond a position, or the signal aborts. */
@@ -59,8 +61,10 @@ export function parseFilter(options: { readonly prefix?: unknown; readonly types
   const prefix = parsePrefix(options.prefix);
   const { types } = options;
   if (types === undefined) return (event) => event.path.startsWith(prefix);
-  if (!Array.isArray(types)) throw invalid("The filter `types` must be a list", "types", "List event types.");
-  const wanted = new Set(types.map((type, i) => parseType(type, `types[${i}]`)));
+  const wanted = guarded("types", () => {
+    if (!Array.isArray(types)) throw invalid("The filter `types` must be a list", "types", "List event types.");
+    return new Set(types.map((type, i) => parseType(type, `types[${i}]`)));
+  });
   return (event) => wanted.has(event.type) && event.path.startsWith(prefix);
 }
 
@@ -114,27 +118,46 @@ export function subscribe(source: Source, options: SubscribeOptions): AsyncItera
   if (signal !== undefined && !guarded("signal", () => signal instanceof AbortSignal)) {
     throw invalid("The option `signal` must be an AbortSignal", "signal", "Pass `controller.signal`.");
   }
-  return follow(source, filter, after, signal);
+  // Leaving the loop must not wait for the next event.
+  const left = new AbortController();
+  const signals = signal === undefined ? left.signal : AbortSignal.any([signal, left.signal]);
+  const events = follow(source, filter, after, signals);
+  return {
+    next: () => events.next(),
+    return: (value) => {
+      left.abort();
+      return events.return!(value);
+    },
+    throw: (error) => {
+      left.abort();
+      return events.throw!(error);
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
 }
 
 async function* follow(
   source: Source,
   filter: Filter,
   after: Point | undefined,
-  signal: AbortSignal | undefined,
+  signal: AbortSignal,
 ): AsyncIterableIterator<Event> {
   let position = after === undefined ? 0 : await source.resolve(after);
-  while (!signal?.aborted) {
-    const head = await source.head();
+  let head = await source.head();
+  while (!signal.aborted) {
     while (position < head) {
       const page = await source.backend.read({ after: position, to: head, limit: PAGE });
       for (const stored of page) {
         if (!filter(stored)) continue;
-        if (signal?.aborted) return;
+        if (signal.aborted) return;
         yield source.records.event(stored);
       }
       position = page.length < PAGE ? head : page.at(-1)!.position;
     }
     await source.grown(position, signal);
+    if (source.isClosed) return;
+    head = await source.head();
   }
 }

@@ -4,11 +4,11 @@
  * @module
  */
 
-import { takeOptions } from "./arguments.ts";
+import { isThenable, parseFlag, takeOptions } from "./arguments.ts";
 import type { EventInput, Expectation } from "./backend.ts";
 import { type Change, diffThread, originAt, versionAt } from "./changes.ts";
 import type { Core } from "./core.ts";
-import { invalid } from "./errors.ts";
+import { invalid, ThreadlogError } from "./errors.ts";
 import {
   type AppEvent,
   type DeleteEvent,
@@ -21,7 +21,7 @@ import {
   type SetEvent,
 } from "./event.ts";
 import { bisect, blame } from "./history.ts";
-import { parseEventId, parseKey, parseThreadId } from "./ids.ts";
+import { parseEventId, parseKey, parseThreadId, showPath } from "./ids.ts";
 import { type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
 import { parseThreadPoint, type Point, type ThreadPoint, type Version } from "./position.ts";
 import type { Recipe } from "./recipe.ts";
@@ -90,14 +90,18 @@ export class Thread<State = AnyState> extends ThreadView<State> {
 
   /** Threads are made by `log.thread`. */
   constructor(core: Core, path: ThreadPath) {
-    super(core, path, async () => ({ root: await core.current() }));
+    super(core, path, async () => ({ root: await core.current(), isLive: true }));
     this.#core = core;
     this.#path = path;
     this.id = threadIdOf(path);
   }
 
   /** Sets a key. The value is encoded before the call returns: later changes to it change nothing. */
-  async put<Key extends KeyOf<State>>(key: Key, value: State[Key], options: WriteOptions = {}): Promise<SetEvent> {
+  async put<Key extends KeyOf<State>>(
+    key: Key,
+    value: State[Key] | Immutable<State[Key]>,
+    options: WriteOptions = {},
+  ): Promise<SetEvent> {
     const given = takeOptions(options, WRITE_OPTIONS);
     return await this.#write<SetEvent>(setInput(this.#core, this.#path, key, value, given), given);
   }
@@ -108,8 +112,8 @@ export class Thread<State = AnyState> extends ThreadView<State> {
    */
   async update<Key extends KeyOf<State>>(
     key: Key,
-    recipe: (draft: State[Key]) => State[Key] | void | undefined,
-    options: UpdateOptions<State[Key]> = {},
+    recipe: (draft: State[Key]) => State[Key] | Immutable<State[Key]> | void | undefined,
+    options: UpdateOptions<State[Key] | Immutable<State[Key]>> = {},
   ): Promise<PatchEvent | SetEvent> {
     const given = takeOptions(options, UPDATE_OPTIONS);
     const step = pendingUpdate(this.#core, this.#path, key, recipe as Recipe<unknown>, given);
@@ -129,7 +133,7 @@ export class Thread<State = AnyState> extends ThreadView<State> {
   }
 
   /** Appends an event of the app's own type. */
-  async append<Type extends string, Value>(
+  async append<Type extends string, Value = undefined>(
     type: Type,
     value?: Value,
     options: WriteOptions = {},
@@ -141,7 +145,7 @@ export class Thread<State = AnyState> extends ThreadView<State> {
 
   /** The thread as it was at a version, a position, a time or a snapshot. A bare number is a version. */
   at(point: ThreadPoint): ThreadView<State> {
-    const parsed = parseThreadPoint(point, "at");
+    const parsed = parseThreadPoint(point, "point");
     return this.#view(parsed);
   }
 
@@ -150,9 +154,9 @@ export class Thread<State = AnyState> extends ThreadView<State> {
   }
 
   /** The net changes from one point to another, in code point order of the keys. */
-  diff(from: ThreadPoint, to: ThreadPoint): AsyncIterableIterator<Change> {
+  diff(from: ThreadPoint, to: ThreadPoint): AsyncIterableIterator<Change<KeyOf<State>>> {
     const points = [parseThreadPoint(from, "from"), parseThreadPoint(to, "to")] as const;
-    return this.#diff(...points);
+    return this.#diff(...points) as AsyncIterableIterator<Change<KeyOf<State>>>;
   }
 
   async *#diff(from: Point, to: Point): AsyncIterableIterator<Change> {
@@ -165,7 +169,7 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     const given = takeOptions(options, ["from", "to", "limit", "reverse"]);
     const from = given.from === undefined ? undefined : parseThreadPoint(given.from, "from");
     const to = given.to === undefined ? undefined : parseThreadPoint(given.to, "to");
-    return this.#replay(from, to, parseLimit(given.limit), given.reverse === true);
+    return this.#replay(from, to, parseLimit(given.limit), parseFlag(given.reverse, "reverse"));
   }
 
   async *#replay(
@@ -198,8 +202,9 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     if (typeof evolve !== "function") {
       throw invalid("A fold needs a function", "evolve", "As in (state, event) => state.");
     }
+    const given = takeOptions(options, ["to"]);
     let state = initial;
-    for await (const event of this.replay(options)) state = evolve(state, event);
+    for await (const event of this.replay(given)) state = evolve(state, event);
     return state;
   }
 
@@ -207,8 +212,9 @@ export class Thread<State = AnyState> extends ThreadView<State> {
   async fork(id: ThreadId, options: ForkOptions = {}): Promise<Thread<State>> {
     const path = parseThreadId(id, "fork id");
     const { at, id: name, meta } = takeOptions(options, ["at", "id", "meta"]);
-    const point = at === undefined ? undefined : parseThreadPoint(at, "at");
+    const point = at === undefined ? undefined : parseThreadPoint(at, "options.at");
     const eventId = parseEventId(name);
+    await this.#refuseMissing();
     const version = point !== undefined
       ? await originAt(this.#core, this.#path, point)
       : await this.#forkedAt(path, eventId) ?? (await this.head()).version;
@@ -232,10 +238,11 @@ export class Thread<State = AnyState> extends ThreadView<State> {
 
   /** Brings the state back to what it was at a point, as a new event: nothing is rewritten. */
   async restore(point: ThreadPoint, options: WriteOptions = {}): Promise<RestoreEvent> {
-    const parsed = parseThreadPoint(point, "restore");
+    const parsed = parseThreadPoint(point, "point");
     const { expect, id: name, meta } = takeOptions(options, WRITE_OPTIONS);
     const expects = parseExpect(this.#path, expect);
     const id = parseEventId(name);
+    await this.#refuseMissing();
     const version = await originAt(this.#core, this.#path, parsed);
     const input = this.#core.records.input({
       path: this.#path,
@@ -254,9 +261,14 @@ export class Thread<State = AnyState> extends ThreadView<State> {
    * ever did. Restores are looked through, to the event that wrote what they brought back.
    */
   async blame(key: KeyOf<State>, pointer = ""): Promise<Event | undefined> {
-    const { version } = await this.head();
-    const stored = await blame(this.#core, this.#path, parseKey(key), pointer, version);
-    return stored && this.#core.records.event(stored);
+    const core = this.#core;
+    const name = parseKey(key);
+    const now = async () => ({ root: await core.current(), isLive: true } as const);
+    return await core.readAt(now, async ({ root }) => {
+      const { version } = await core.keyspace.head(root, this.#path);
+      const stored = await blame(core, this.#path, name, pointer, version);
+      return stored && core.records.event(stored);
+    });
   }
 
   /**
@@ -277,7 +289,8 @@ export class Thread<State = AnyState> extends ThreadView<State> {
       ? (await this.head()).version
       : await versionAt(core, this.#path, parseThreadPoint(to, "to"));
     return await bisect(low, high, async (version) => {
-      const holds: unknown = await predicate(this.#view({ kind: "version", version }), version);
+      const result: unknown = predicate(this.#view({ kind: "version", version }), version);
+      const holds = isThenable(result, "predicate") ? await result : result;
       if (typeof holds === "boolean") return holds;
       throw invalid("The predicate must return a boolean", `version ${version}`, "Compare explicitly.");
     });
@@ -290,8 +303,17 @@ export class Thread<State = AnyState> extends ThreadView<State> {
   async erase(options: EraseOptions = {}): Promise<EraseEvent | undefined> {
     const { meta, scrub } = parseErase(options);
     const [event] = await eraseThreads(this.#core, [this.#path], meta);
-    if (event !== undefined && scrub) await scrubFile(this.#core);
+    if (scrub) await scrubFile(this.#core, event === undefined);
     return event;
+  }
+
+  /** A fork of, or a return to, nothing is refused for what it is rather than for its version. */
+  async #refuseMissing(): Promise<void> {
+    if ((await this.head()).version > 0) return;
+    throw new ThreadlogError("not_found", `Thread ${showPath(this.#path)} does not exist`, {
+      place: `thread ${showPath(this.#path)}`,
+      remedy: "Check its id, or append to it first.",
+    });
   }
 
   async #write<Written extends Event>(input: EventInput, options: WriteOptions): Promise<Written> {
@@ -302,14 +324,16 @@ export class Thread<State = AnyState> extends ThreadView<State> {
 
 /** Checks how to erase. */
 export function parseErase(options: EraseOptions): { readonly meta: unknown; readonly scrub: boolean } {
-  const { meta, scrub = true } = takeOptions(options, ["meta", "scrub"]);
-  if (typeof scrub !== "boolean") throw invalid("`scrub` must be a boolean", "options.scrub", "Leave it out for true.");
-  return { meta, scrub };
+  const { meta, scrub } = takeOptions(options, ["meta", "scrub"]);
+  return { meta, scrub: parseFlag(scrub, "scrub", true) };
 }
 
-/** Makes sure that nothing of what was erased is left in the file. */
-export async function scrubFile(core: Core): Promise<void> {
-  await core.writer.exclusively(() => core.backend.scrub());
+/** Makes sure that nothing of what was erased is left in the file; if only due, not where an earlier call has done so. */
+export async function scrubFile(core: Core, onlyIfDue = false): Promise<void> {
+  await core.writer.exclusively(async () => {
+    while (await core.backend.purge());
+    await core.backend.scrub(onlyIfDue);
+  });
 }
 
 /** Erases threads together. Those that do not exist, or hold nothing but a tombstone, are left as they are. */

@@ -5,7 +5,9 @@
  */
 
 import { guarded } from "./arguments.ts";
+import type { StoredEvent } from "./backend.ts";
 import { invalid, ThreadlogError } from "./errors.ts";
+import { showPath } from "./ids.ts";
 
 /**
  * Turns the value of one event type from a schema version to the next. It must be pure: the same value gives the same
@@ -57,12 +59,14 @@ export class Upcasters {
     return (this.#steps.get(type === "patch" ? "set" : type)?.length ?? 0) + 1;
   }
 
-  /** Brings a value up to today's schema. */
-  upcast(type: string, schema: number, key: string | undefined, value: unknown): unknown {
+  /** Brings an event's value up to today's schema. */
+  upcast(event: Pick<StoredEvent, "path" | "position" | "type" | "schema" | "key">, value: unknown): unknown {
+    const { type, schema, key } = event;
     const current = this.current(type);
     if (schema === current) return value;
     if (schema > current) {
       throw new ThreadlogError("schema", `An event of type ${JSON.stringify(type)} has schema version ${schema}`, {
+        place: placeOf(event),
         remedy: `This app knows versions up to ${current}; deploy the upcasters that it was written with.`,
       });
     }
@@ -73,6 +77,7 @@ export class Upcasters {
         result = steps[version - 1]!.upcast(result, key);
       } catch (cause) {
         throw new ThreadlogError("schema", `The upcaster of ${JSON.stringify(type)} from ${version} threw`, {
+          place: placeOf(event),
           cause,
           remedy: "An upcaster must accept every value that was ever stored at its version.",
         });
@@ -80,4 +85,9 @@ export class Upcasters {
     }
     return result;
   }
+}
+
+function placeOf({ path, position, key }: Pick<StoredEvent, "path" | "position" | "key">): string {
+  const place = `thread ${showPath(path)}, position ${position}`;
+  return key === undefined ? place : `${place}, key ${JSON.stringify(key)}`;
 }

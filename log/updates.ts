@@ -7,6 +7,7 @@
 import type { AppendRequest, EventInput, Expectation, StoredEvent } from "./backend.ts";
 import type { Core } from "./core.ts";
 import { ConflictError, ThreadlogError } from "./errors.ts";
+import { freeze } from "./freeze.ts";
 import { showPath, type ThreadPath } from "./ids.ts";
 import { diff } from "./json_patch.ts";
 import { loadRecipes, type Recipe, runRecipe } from "./recipe.ts";
@@ -25,6 +26,9 @@ export interface PendingUpdate {
 
 /** One step of a request: an event that is encoded already, or an update. */
 export type Step = EventInput | PendingUpdate;
+
+/** No thread ever has it. */
+const NO_VERSION = -1;
 
 /** What a step of the same request has left under a key. */
 interface Left {
@@ -84,7 +88,8 @@ async function planRetry(core: Core, steps: readonly Step[]): Promise<AppendRequ
     const after = found.position - index - 1;
     const earlier = await core.backend.read({ after, to: after + steps.length, limit: steps.length });
     const events = steps.map((step, i) => "recipe" in step ? sameAgain(core, step, earlier[i]) : step);
-    return { events, expects: [] };
+    // To be found, never to be appended: should they be erased before that, the steps are planned anew.
+    return { events, expects: [{ path, version: NO_VERSION }] };
   }
   return undefined;
 }
@@ -110,7 +115,9 @@ function planUpdate(
       remedy: "Put it first, or pass { initial }.",
     });
   }
-  const before = () => stored !== undefined ? stored.read() : found ? earlier!.value : initial!.value;
+  // Where a value can't be frozen, a recipe that changes it in place changes a copy.
+  const own = (value: unknown) => freeze(value) ? value : core.records.copy(value, { path, key });
+  const before = () => stored !== undefined ? stored.read() : own(found ? earlier!.value : initial!.value);
   const after = runRecipe(before(), recipe);
   // A value that the log does not hold yet, or only in this same request, can't be patched: it is stored whole.
   const base = stored ?? undefined;

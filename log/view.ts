@@ -4,7 +4,8 @@
  * @module
  */
 
-import { takeOptions } from "./arguments.ts";
+import { parseFlag, takeOptions } from "./arguments.ts";
+import type { ReadPoint } from "./backend.ts";
 import type { Core, Moment } from "./core.ts";
 import type { Immutable } from "./event.ts";
 import { defaultEventId, parseKey, parsePrefix, parseThreadId, type ThreadId, threadIdOf } from "./ids.ts";
@@ -107,22 +108,24 @@ export class ThreadView<State = AnyState> {
 
   /** The newest entry: the key that was set or changed last, of those that are there. */
   async latest(): Promise<EntryOf<State> | undefined> {
-    const moment = await this.#moment();
     const { backend, keyspace, records } = this.#core;
-    if ("root" in moment) {
-      const value = await keyspace.latest(moment.root, this.#path);
-      return value && entryOf<State>(this.#core, value);
-    }
-    const chain = await backend.latest(this.#path, moment.at);
-    return chain.length === 0 ? undefined : entryOf<State>(this.#core, records.value(chain));
+    return await this.#core.readAt(this.#moment, async (moment) => {
+      if ("root" in moment) {
+        const value = await keyspace.latest(moment.root, this.#path);
+        return value && entryOf<State>(this.#core, value);
+      }
+      const chain = await backend.latest(this.#path, moment.at);
+      return chain.length === 0 ? undefined : entryOf<State>(this.#core, records.value(chain));
+    });
   }
 
   /** The end of the thread at this point. */
   async head(): Promise<Head> {
-    const moment = await this.#moment();
-    if ("root" in moment) return this.#core.keyspace.head(moment.root, this.#path);
-    const record = await this.#core.backend.thread(this.#path, moment.at);
-    return { version: record?.version ?? 0, position: record?.position ?? 0 };
+    return await this.#core.readAt(this.#moment, async (moment) => {
+      if ("root" in moment) return await this.#core.keyspace.head(moment.root, this.#path);
+      const record = await this.#core.backend.thread(this.#path, moment.at);
+      return { version: record?.version ?? 0, position: record?.position ?? 0 };
+    });
   }
 
   /** The entries, in order of their keys. */
@@ -138,7 +141,7 @@ export class ThreadView<State = AnyState> {
   }
 
   async #value(key: string): Promise<StoredValue | undefined> {
-    return await readValue(this.#core, this.#path, key, await this.#moment());
+    return await this.#core.readAt(this.#moment, (moment) => readValue(this.#core, this.#path, key, moment));
   }
 }
 
@@ -181,7 +184,7 @@ function parseList(options: ListOptions): CheckedList {
     prefix: prefix === undefined ? "" : parseKey(prefix, "prefix"),
     after: after === undefined ? undefined : parseKey(after, "after"),
     limit: parseLimit(limit),
-    reverse: reverse === true,
+    reverse: parseFlag(reverse, "reverse"),
   };
 }
 
@@ -201,27 +204,30 @@ export async function* listValues(
   at: () => Promise<Moment>,
   list: CheckedList,
 ): AsyncIterableIterator<StoredValue> {
-  const moment = await at();
   let left = list.limit;
   if (left === 0) return;
-  const complete = "root" in moment ? core.keyspace.complete(moment.root, path) : undefined;
-  if (complete !== undefined) {
-    for (const [, value] of complete.entries(list)) {
+  const pageAt = (point: ReadPoint, after: string | undefined) =>
+    core.backend.entries(path, point, { ...list, after, limit: Math.min(left, PAGE) });
+  const begin = await core.readAt(at, async (moment) => {
+    const complete = "root" in moment ? core.keyspace.complete(moment.root, path) : undefined;
+    if (complete !== undefined) return { complete };
+    const point = "root" in moment ? { position: moment.root.position } : moment.at;
+    return { point, page: await pageAt(point, list.after) };
+  });
+  if (begin.complete !== undefined) {
+    for (const [, value] of begin.complete.entries(list)) {
       if (value === null) continue;
       yield value;
       if (--left === 0) return;
     }
     return;
   }
-  const point = "root" in moment ? { position: moment.root.position } : moment.at;
-  let { after } = list;
-  while (left > 0) {
-    const limit = Math.min(left, PAGE);
-    const page = await core.backend.entries(path, point, { ...list, after, limit });
+  for (let { page } = begin;;) {
+    const isLast = page.length < Math.min(left, PAGE);
     for (const chain of page) yield core.records.value(chain);
-    if (page.length < limit) return;
     left -= page.length;
-    after = page.at(-1)![0]!.key;
+    if (isLast || left === 0) return;
+    page = await pageAt(begin.point, page.at(-1)![0]!.key);
   }
 }
 

@@ -200,13 +200,24 @@ export class Writer {
       try {
         // A conflict would show what others have written; that a key is missing would not.
         if (this.#backend.changed()) await this.#catchUp();
-        batch.push([waiting, await request()]);
+        batch.push([waiting, await this.#planned(request)]);
       } catch (error) {
         waiting.reject(error);
       }
     }
     for (const { bytes } of this.#queue.splice(0, taken)) this.#queuedBytes -= bytes;
     return batch;
+  }
+
+  /** A request as of the state now; again, if another process erases what it is made from. */
+  async #planned(request: () => Promise<AppendRequest>): Promise<AppendRequest> {
+    try {
+      return await request();
+    } catch (error) {
+      if (!(error instanceof ThreadlogError && error.code === "erased")) throw error;
+      await this.#catchUp();
+      return await request();
+    }
   }
 
   async #append(batch: readonly [Waiting, AppendRequest][]): Promise<void> {
@@ -240,12 +251,19 @@ export class Writer {
       }
     });
     try {
-      if (appended.some(({ type }) => type === "erase")) await this.#purge();
       if (appended.length > 0) await this.#hooks.apply(appended);
     } catch (error) {
-      // What was accepted is kept, but not yet seen here, or not yet removed.
+      // What was accepted is kept, but not yet seen here.
       for (const [waiting, request] of batch) waiting.reject(new OutcomeUnknownError(idsOf(request), error));
       return;
+    }
+    if (appended.some(({ type }) => type === "erase")) {
+      try {
+        await this.#purge();
+      } catch (error) {
+        for (const [waiting] of batch) waiting.reject(unpurged(error));
+        return;
+      }
     }
     // Somebody else may have been quicker: whoever reads and tries again must see what they wrote.
     // (If that fails, they will meet the failure themselves.)
@@ -271,6 +289,14 @@ function refuse(waiting: Waiting, request: AppendRequest, outcome: Exclude<Appen
     case "duplicate":
       waiting.settle(request, outcome.found).then(waiting.resolve, waiting.reject);
   }
+}
+
+function unpurged(cause: unknown): ThreadlogError {
+  const what = cause instanceof ThreadlogError ? `: ${cause.message}` : "";
+  return new ThreadlogError("storage", `It is erased, but could not be removed from the file yet${what}`, {
+    remedy: "Nobody can read it any more. Once there is space again, call compact(), which removes it.",
+    cause,
+  });
 }
 
 function withIds(error: unknown, request: AppendRequest): unknown {

@@ -173,7 +173,9 @@ export class Keyspace {
   }
 
   #evolve(state: ThreadState | undefined, event: StoredEvent, threads: OrderedMap<ThreadState>): ThreadState {
-    const { entries, size, complete, usage } = state ?? { ...this.#unknown(), complete: event.version === 1 };
+    // At a thread's first event all of it is known, even if somebody has looked for it before.
+    const begun = event.version === 1 ? { ...this.#unknown(), complete: true } : state ?? this.#unknown();
+    const { entries, size, complete, usage } = begun;
     usage.tick = ++this.#clock;
     const latestKey = event.latest === 0
       ? undefined

@@ -8,6 +8,7 @@ import type { SavedState, StoredEvent } from "../log/backend.ts";
 import { takeOptions } from "../log/arguments.ts";
 import { invalid, ThreadlogError } from "../log/errors.ts";
 import type { Event } from "../log/event.ts";
+import { freeze } from "../log/freeze.ts";
 import type { ThreadId } from "../log/ids.ts";
 import { parseKey } from "../log/ids.ts";
 import type { Position } from "../log/position.ts";
@@ -95,6 +96,7 @@ export class Fold<State> {
   readonly #store: ProjectionStore;
   readonly #filter: Filter;
   #state: State;
+  #isFrozen = false;
   #position: Position = 0;
   #unsaved = 0;
   #failure: ThreadlogError | undefined;
@@ -103,13 +105,16 @@ export class Fold<State> {
     this.definition = definition;
     this.#store = store;
     this.#filter = parseFilter(definition);
-    this.#state = definition.initial();
+    this.#state = this.#begin();
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   /** The state, and the position it stands for. */
   get current(): { readonly state: State; readonly position: Position } {
     if (this.#failure !== undefined) throw this.#failure;
-    return { state: this.#state, position: this.#position };
+    // What can't be frozen is copied, so that it is the reader's own.
+    const state = this.#isFrozen ? this.#state : this.#store.decode(this.#encoded()) as State;
+    return { state, position: this.#position };
   }
 
   /** The last position that was folded. */
@@ -123,7 +128,7 @@ export class Fold<State> {
     try {
       const saved = await this.#store.load(name);
       if (saved === undefined || saved.version !== version || saved.position > head) return;
-      this.#state = this.#store.decode(saved.state) as State;
+      this.#state = this.#checked(this.#store.decode(saved.state) as State);
       this.#position = saved.position;
     } catch {
       // Only a cache: replay gives the same.
@@ -137,13 +142,10 @@ export class Fold<State> {
     if (stored.type === "erase") return true;
     if (!this.#filter(stored) || this.#failure !== undefined) return false;
     try {
-      this.#state = this.definition.evolve(this.#state, this.#store.event(stored));
+      const { evolve } = this.definition;
+      this.#state = this.#checked(evolve(this.#state, this.#store.event(stored)));
     } catch (cause) {
-      this.#failure = new ThreadlogError("schema", `The projection ${JSON.stringify(this.definition.name)} threw`, {
-        place: `position ${stored.position}`,
-        remedy: "Correct `evolve` and raise the projection's version; the log itself is fine.",
-        cause,
-      });
+      this.#threw("evolve", `position ${stored.position}`, cause);
     }
     this.#unsaved++;
     return false;
@@ -165,10 +167,37 @@ export class Fold<State> {
 
   /** Begins anew. */
   reset(): void {
-    this.#state = this.definition.initial();
-    this.#position = 0;
     this.#failure = undefined;
+    this.#state = this.#begin();
+    this.#position = 0;
     this.#unsaved = 0;
+  }
+
+  #begin(): State {
+    try {
+      return this.#checked(this.definition.initial());
+    } catch (cause) {
+      this.#threw("initial", "at its beginning", cause);
+      return undefined as State;
+    }
+  }
+
+  /** Frozen where it can be: neither readers nor the next `evolve` may change it. */
+  #checked(state: State): State {
+    if (typeof (state as { then?: unknown } | null | undefined)?.then === "function") {
+      throw new TypeError("it returned a promise: a fold is synchronous");
+    }
+    this.#isFrozen = freeze(state);
+    return state;
+  }
+
+  #threw(what: "initial" | "evolve", place: string, cause: unknown): void {
+    const name = JSON.stringify(this.definition.name);
+    this.#failure = new ThreadlogError("schema", `The projection ${name} threw in \`${what}\``, {
+      place: `projection ${name}, ${place}`,
+      remedy: `Correct \`${what}\` and raise the projection's version; the log itself is fine.`,
+      cause,
+    });
   }
 
   /** Whether enough has been folded to be worth saving. */

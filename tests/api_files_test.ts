@@ -2,11 +2,21 @@
  * A log and its file: what may be opened, read-only, closing, bounds, codecs, stats, verify and backup.
  */
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import process from "node:process";
 import { describe, it } from "node:test";
+import { publish } from "../backends/sqlite/copy_file.ts";
 import { type Codec, openLog } from "../mod.ts";
 import { all, inFolder, onEach, onFile, rawConnection, rawSql, refused, seeded } from "./support/scratch.ts";
 
@@ -348,6 +358,87 @@ describe("backup", () => {
     const { engine } = await log.stats();
     await refused(engine === "memory" ? "unsupported" : "storage", () => log.backup("/nonexistent/folder/copy.db"));
   });
+
+  it(
+    "to one target, of several at once, is won by one; nothing is overwritten",
+    inFolder(async (folder) => {
+      await using small = await openLog(join(folder, "small.db"), { durability: "normal" });
+      await using large = await openLog(join(folder, "large.db"), { durability: "normal" });
+      await small.thread("log").put("name", "small");
+      await large.thread("log").put("name", "large");
+      for (let i = 0; i < 200; i++) await large.thread("pad").put(`k${i}`, "x".repeat(1000));
+      const copies = join(folder, "copies");
+      mkdirSync(copies);
+      for (let round = 0; round < 8; round++) {
+        const target = join(copies, `${round}.db`);
+        const logs = round % 2 === 0 ? [small, large, small] : [large, large];
+        const settled = await Promise.allSettled(logs.map((log) => log.backup(target)));
+        const winner = settled.findIndex(({ status }) => status === "fulfilled");
+        for (const [index, outcome] of settled.entries()) {
+          if (index === winner) continue;
+          assert.equal(outcome.status, "rejected");
+          await refused("invalid_argument", () => Promise.reject((outcome as PromiseRejectedResult).reason));
+        }
+        await using copy = await openLog(target, { readOnly: true });
+        assert.equal(await copy.thread("log").get("name"), logs[winner] === small ? "small" : "large");
+      }
+      assert.deepEqual(readdirSync(copies).sort(), Array.from({ length: 8 }, (_, round) => `${round}.db`));
+    }),
+  );
+
+  it(
+    "refuses what SQLite keeps beside a database, whatever link leads there, and what a dangling link names",
+    inFolder(async (folder) => {
+      const path = join(folder, "a.db");
+      const alias = join(folder, "alias.db");
+      const inner = join(folder, "inner");
+      const outer = join(folder, "outer");
+      await oneEvent(path);
+      mkdirSync(inner);
+      symlinkSync(path, alias);
+      symlinkSync(folder, outer);
+      symlinkSync(join(folder, "a.db-journal"), join(inner, "to journal"));
+      symlinkSync(join(folder, "nothing"), join(inner, "dangling"));
+      writeFileSync(join(folder, "other.db"), "");
+      for (const name of [path, alias]) {
+        await using log = await openLog(name);
+        await log.thread("a").put("k", 2);
+        for (const base of [path, alias, join(outer, "a.db"), join(outer, "alias.db"), join(folder, "other.db")]) {
+          for (const suffix of ["-journal", "-wal", "-shm"]) {
+            const { message } = await refused("invalid_argument", () => log.backup(base + suffix));
+            assert.match(message, /name that SQLite uses beside|exists already/);
+          }
+        }
+        for (const link of ["to journal", "dangling"]) {
+          await refused("invalid_argument", () => log.backup(join(inner, link)));
+        }
+        await refused("invalid_argument", () => log.backup(name));
+      }
+      assert.deepEqual(readdirSync(folder).sort(), ["a.db", "alias.db", "inner", "other.db", "outer"]);
+      await using log = await openLog(path);
+      assert.equal(await log.thread("a").get("k"), 2);
+      await log.backup(join(folder, "none.db-wal")); // nothing that it could be beside
+    }),
+  );
+
+  it(
+    "gets its name once, too, where there are no links",
+    inFolder(async (folder) => {
+      const target = join(folder, "copy.db");
+      const partials = ["1", "2", "3"].map((name) => join(folder, name));
+      for (const partial of partials) writeFileSync(partial, partial);
+      const noLinks = () => Promise.reject(Object.assign(new Error("no links here"), { code: "EPERM" }));
+      const settled = await Promise.allSettled(partials.map((partial) => publish(partial, target, noLinks)));
+      assert.deepEqual(settled.map(({ status }) => status).sort(), ["fulfilled", "rejected", "rejected"]);
+      const winner = partials[settled.findIndex(({ status }) => status === "fulfilled")];
+      assert.equal(readFileSync(target, "utf8"), winner);
+      await refused(
+        "invalid_argument",
+        () => publish(partials.find((partial) => partial !== winner)!, target, noLinks),
+      );
+      assert.equal(readFileSync(target, "utf8"), winner);
+    }),
+  );
 
   it(
     "of a read-only log, in odd places",

@@ -193,7 +193,7 @@ describe("subscribe", () => {
     assert.deepEqual(seen, { after: [3, 4, 5], prefix: [1, 3], types: [3, 5] });
   });
 
-  onEach("ends at an abort, before, while it waits, and in between; at close it says so", async (log) => {
+  onEach("ends at an abort, before, while it waits, and in between; and at close", async (log) => {
     await log.thread("a").put("k", 1);
     assert.deepEqual(await all(log.subscribe({ signal: AbortSignal.abort() })), []);
     const controller = new AbortController();
@@ -209,10 +209,44 @@ describe("subscribe", () => {
       midway.abort();
     }
     assert.deepEqual(seen, [1]);
-    const last = refused("closed", () => all(log.subscribe()));
+    const last = all(log.subscribe());
     await sleep(20);
     await log.close();
-    await last;
+    assert.equal((await last).length, 2);
+    await refused("closed", () => all(log.subscribe()));
+  });
+
+  onEach("can be left while it waits for an event that never comes", async (log) => {
+    await log.thread("a").put("k", 1);
+    const events = log.subscribe();
+    assert.equal((await events.next()).value.position, 1);
+    const waiting = events.next();
+    await sleep(20);
+    assert.deepEqual(await events.return!(), { done: true, value: undefined });
+    assert.deepEqual(await waiting, { done: true, value: undefined });
+  });
+
+  onEach("lets others have their turn on the way", async (log) => {
+    for (let i = 0; i < 20; i++) {
+      await log.batch((batch) => {
+        for (let j = 0; j < 500; j++) batch.thread(`t${j % 7}`).put(`k${j}`, i);
+      });
+    }
+    for (
+      const walk of [
+        () => all(log.read()),
+        () => all(log.read({ prefix: "none" })),
+        () => all(log.thread("t1").replay()),
+        () => all(log.diff(0, 10_000)),
+        () => log.verify(),
+      ]
+    ) {
+      let turns = 0;
+      const timer = setInterval(() => turns++, 0);
+      await walk();
+      clearInterval(timer);
+      assert.ok(turns > 0, `${walk}: ${turns} turns`);
+    }
   });
 
   onEach("lets a slow reader be slow, and holds nobody up", async (log) => {

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { inspect } from "node:util";
 import {
   type AppEvent,
   ConflictError,
@@ -322,5 +323,33 @@ describe("ids", () => {
     assert.deepEqual((await all(log.read())).map(({ id }) => id), ["@1", "two"]);
     await refused("invalid_id", () => log.thread("a").put("k", 1, { id: "@1" }));
     await refused("invalid_argument", () => log.thread("a").put("k", 1, { id: "" }));
+  });
+});
+
+describe("an event that was appended", () => {
+  onEach("is the same however long its value is", async (log) => {
+    for (const length of [3, 5000]) {
+      const value = { text: "x".repeat(length), list: [1, { two: 2 }] };
+      const event = await log.thread(`t${length}`).put("k", value, { id: "i", meta: "m" });
+      const expected = {
+        position: event.position,
+        thread: `t${length}`,
+        version: 1,
+        time: event.time,
+        id: "i",
+        meta: "m",
+        type: "set",
+        key: "k",
+        value,
+      };
+      assert.deepEqual({ ...event }, expected);
+      assert.deepEqual(Object.keys(event), Object.keys(expected));
+      assert.deepEqual(structuredClone(event), expected);
+      assert.equal(JSON.stringify(event), JSON.stringify(expected));
+      assert.ok(inspect(event, { depth: 9 }).includes("two: 2"));
+      assert.ok(Object.isFrozen(event) && Object.isFrozen(event.value) && event.value === event.value);
+      value.list.push(3);
+      assert.equal((event.value as typeof value).list.length, 2);
+    }
   });
 });

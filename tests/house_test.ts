@@ -21,6 +21,7 @@ const FLOOR_OF_LOG_FILE: ReadonlyMap<string, number> = new Map([
 
   ["backend", 1],
   ["codec", 1],
+  ["cross_check", 1],
   ["delta", 1],
   ["digest", 1],
   ["equal", 1],
@@ -86,6 +87,8 @@ const EXPORTS: readonly string[] = [
   "ReadOptions",
   "ReplayOptions",
   "RestoreEvent",
+  "SalvageOptions",
+  "SalvageReport",
   "SetEvent",
   "Snapshot",
   "SubscribeOptions",
@@ -108,6 +111,7 @@ const EXPORTS: readonly string[] = [
   "isBuiltIn",
   "msgpack",
   "openLog",
+  "salvage",
 ];
 
 /** Packages that the library may load, lazily; never as it is loaded itself. */
@@ -303,6 +307,16 @@ describe("the package", () => {
     for (const [name, target] of Object.entries<string>(config.imports)) {
       if (target.startsWith("npm:")) assert.equal(target, `npm:${name}@${versions[name]}`);
     }
+  });
+
+  it("names one oldest Node", () => {
+    const oldest = manifest.engines.node.replace(/^>=/, "");
+    assert.match(oldest, /^\d+\.\d+$/);
+    const wanted = new RegExp(`Node (?:must be|>=) ${oldest.replace(".", "\\.")}\\b`);
+    for (const file of ["README.md", "CHANGELOG.md", "backends/sqlite/driver.ts"]) {
+      assert.match(read(file), wanted, file);
+    }
+    assert.equal(JSON.parse(read("package-lock.json")).packages[""].engines.node, manifest.engines.node);
   });
 
   it("has a lock file that names no registry", () => {

@@ -5,6 +5,7 @@
  */
 
 import { BaseCache } from "@langchain/langgraph-checkpoint";
+import { takeOptions } from "../../log/arguments.ts";
 import { invalid } from "../../log/errors.ts";
 import type { Log } from "../../log/log.ts";
 import { openLog, type OpenOptions } from "../../log/open.ts";
@@ -49,10 +50,11 @@ export class ThreadlogCache<Value = unknown> extends BaseCache<Value> implements
 
   /** A cache over an open log, which stays the caller's to close. */
   constructor(log: Log, options: CacheOptions = {}) {
-    super(options.serde);
+    const { prefix = [], serde, now = Date.now } = takeOptions(options, ["prefix", "serde", "now"]);
+    super(serde);
     this.log = log;
-    this.#root = [...options.prefix ?? [], "cache"];
-    this.#now = options.now ?? Date.now;
+    this.#root = [...prefix, "cache"];
+    this.#now = now;
   }
 
   /** Opens a log and a cache over it; closing the cache closes the log. */
@@ -60,7 +62,9 @@ export class ThreadlogCache<Value = unknown> extends BaseCache<Value> implements
     path: string,
     options: CacheOptions & OpenOptions = {},
   ): Promise<ThreadlogCache<Value>> {
-    const cache = new ThreadlogCache<Value>(await openLog(path, options), options);
+    const { prefix, serde, ...opening } = options;
+    const { now } = options;
+    const cache = new ThreadlogCache<Value>(await openLog(path, opening), { prefix, serde, now });
     cache.#owned = true;
     return cache;
   }

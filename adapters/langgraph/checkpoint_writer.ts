@@ -40,7 +40,7 @@ export class CheckpointWriter {
     ]);
     const planned = planCheckpoint(encoded, parentId, parent);
     const result = earlier === undefined
-      ? this.#append(reader, encoded.id, planned, await this.#patchable(reader, planned))
+      ? this.#append(reader, encoded.id, planned)
       : this.#replace(reader, encoded.id, planned);
     const name = nameOf(reader, encoded.id);
     this.#underway.set(name, result);
@@ -58,30 +58,12 @@ export class CheckpointWriter {
     return await reader.entry(id);
   }
 
-  /** The channels whose new value can be stored as a patch on the last one. */
-  async #patchable(reader: CheckpointReader, { events }: PlannedCheckpoint): Promise<ReadonlySet<string>> {
-    const patched = new Set<string>();
-    for (const [channel, stored] of events) {
-      if ("bytes" in stored || typeof stored.value !== "object") continue;
-      if (await reader.channels.entry(channel) !== undefined) patched.add(channel);
-    }
-    return patched;
-  }
-
-  async #append(
-    reader: CheckpointReader,
-    id: string,
-    planned: PlannedCheckpoint,
-    patched: ReadonlySet<string>,
-  ): Promise<void> {
+  async #append(reader: CheckpointReader, id: string, planned: PlannedCheckpoint): Promise<void> {
     try {
-      await this.#commit(reader, id, planned.entry, planned.events, patched, { id });
+      await this.#commit(reader, id, planned.entry, planned.events, { id });
     } catch (error) {
-      if (!(error instanceof ThreadlogError)) throw error;
-      if (error.code === "id_conflict") return await this.#replace(reader, id, planned);
-      // The thread was deleted meanwhile.
-      if (error.code === "not_found") return await this.#append(reader, id, planned, new Set());
-      throw error;
+      if (!(error instanceof ThreadlogError && error.code === "id_conflict")) throw error;
+      await this.#replace(reader, id, planned);
     }
   }
 
@@ -96,7 +78,7 @@ export class CheckpointWriter {
         ? planned.entry
         : { ...planned.entry, again: { position: placeOf(earlier), latest: newest.key } };
       try {
-        return await this.#commit(reader, id, entry, planned.events, new Set(), { expect: head });
+        return await this.#commit(reader, id, entry, planned.events, { expect: head });
       } catch (error) {
         if (!(error instanceof ConflictError)) throw error;
       }
@@ -108,16 +90,12 @@ export class CheckpointWriter {
     id: string,
     entry: StoredCheckpoint,
     events: PlannedCheckpoint["events"],
-    patched: ReadonlySet<string>,
     options: { readonly id?: string; readonly expect?: { readonly version: number } },
   ): Promise<void> {
     await this.#log.batch((batch) => {
       if (events.length > 0) {
         const channels = batch.thread<Record<string, Stored>>(reader.channels.id);
-        for (const [channel, stored] of events) {
-          if (patched.has(channel)) channels.update(channel, () => stored);
-          else channels.put(channel, stored);
-        }
+        for (const [channel, stored] of events) channels.put(channel, stored);
       }
       // Last, so that its position is one at which each channel has the value that it had for this checkpoint.
       batch.thread<Record<string, StoredCheckpoint>>(reader.checkpoints.id).put(id, entry, options);

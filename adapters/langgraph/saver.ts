@@ -15,6 +15,7 @@ import {
   type DeltaChannelHistory,
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
+import { takeOptions } from "../../log/arguments.ts";
 import { invalid } from "../../log/errors.ts";
 import type { Log } from "../../log/log.ts";
 import { openLog, type OpenOptions } from "../../log/open.ts";
@@ -67,15 +68,17 @@ export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposab
 
   /** A saver over an open log, which stays the caller's to close. */
   constructor(log: Log, options: SaverOptions = {}) {
-    super(options.serde);
+    const { prefix = [], serde } = takeOptions(options, ["prefix", "serde"]);
+    super(serde);
     this.log = log;
     this.#writer = new CheckpointWriter(log);
-    this.#prefix = Object.freeze([...options.prefix ?? []]);
+    this.#prefix = Object.freeze([...prefix]);
   }
 
   /** Opens a log and a saver over it; closing the saver closes the log. */
   static async open(path: string, options: SaverOptions & OpenOptions = {}): Promise<ThreadlogSaver> {
-    const saver = new ThreadlogSaver(await openLog(path, options), options);
+    const { prefix, serde, ...opening } = options;
+    const saver = new ThreadlogSaver(await openLog(path, opening), { prefix, serde });
     saver.#owned = true;
     return saver;
   }

@@ -13,6 +13,7 @@ import {
   type OperationResults,
   type SearchItem,
 } from "@langchain/langgraph-checkpoint";
+import { takeOptions } from "../../log/arguments.ts";
 import { invalid } from "../../log/errors.ts";
 import type { Log } from "../../log/log.ts";
 import { openLog, type OpenOptions } from "../../log/open.ts";
@@ -80,7 +81,7 @@ export class ThreadlogStore extends BaseStore implements AsyncDisposable {
   /** A store over an open log, which stays the caller's to close. */
   constructor(log: Log, options: StoreOptions = {}) {
     super();
-    const { prefix = [], index, ttl = {}, now = Date.now } = options;
+    const { prefix = [], index, ttl = {}, now = Date.now } = takeOptions(options, ["prefix", "index", "ttl", "now"]);
     checkTtl(ttl.defaultTtl, "ttl.defaultTtl");
     checkTtl(ttl.sweepIntervalMinutes, "ttl.sweepIntervalMinutes");
     if (index !== undefined && !(Number.isSafeInteger(index.dims) && index.dims > 0)) {
@@ -102,9 +103,11 @@ export class ThreadlogStore extends BaseStore implements AsyncDisposable {
 
   /** Opens a log and a store over it; closing the store closes the log. */
   static async open(path: string, options: StoreOptions & OpenOptions = {}): Promise<ThreadlogStore> {
-    const log = await openLog(path, options);
+    const { prefix, index, ttl, ...opening } = options;
+    const { now } = options;
+    const log = await openLog(path, opening);
     try {
-      const store = new ThreadlogStore(log, options);
+      const store = new ThreadlogStore(log, { prefix, index, ttl, now });
       store.#owned = true;
       return store;
     } catch (error) {

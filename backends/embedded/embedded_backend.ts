@@ -4,6 +4,7 @@
  * @module
  */
 
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type {
   AppendOutcome,
   AppendRequest,
@@ -30,6 +31,9 @@ import { appendRequest, purgeSome, scanVisible } from "./sequencer.ts";
 /** How many erased events one purge step removes: a few milliseconds on the caller's thread. */
 const PURGE_STEP = 1000;
 
+/** The event loop gets a turn each time that so much has been read in pages: a few milliseconds' work. */
+const TURN = 1000;
+
 /** What every backend in this process must know. */
 export interface EmbeddedOptions {
   readonly codecId: string;
@@ -48,6 +52,7 @@ export abstract class EmbeddedBackend implements Backend {
   protected abstract readonly store: EventStore;
   protected abstract readonly payloads: Payloads;
   protected readonly now: () => number;
+  #read = 0;
 
   constructor(now: () => number) {
     this.now = now;
@@ -60,7 +65,7 @@ export abstract class EmbeddedBackend implements Backend {
 
   abstract changed(): boolean;
   abstract head(): Promise<LogHead>;
-  abstract scrub(): Promise<void>;
+  abstract scrub(onlyIfDue?: boolean): Promise<void>;
   abstract stats(): Promise<BackendStats>;
   abstract integrity(): Promise<readonly string[]>;
   abstract backup(target: string): Promise<void>;
@@ -95,7 +100,7 @@ export abstract class EmbeddedBackend implements Backend {
   }
 
   threads(range: ThreadRange): Promise<readonly ThreadRecord[]> {
-    return this.query(() => {
+    return this.#page(() => {
       const records: ThreadRecord[] = [];
       let after: string | undefined = range.after;
       while (records.length < range.limit) {
@@ -126,19 +131,21 @@ export abstract class EmbeddedBackend implements Backend {
     });
   }
 
-  entries(path: ThreadPath, at: ReadPoint, range: KeyRange): Promise<readonly Chain[]> {
-    return this.#atCut(path, at, (cut) => listEntries(this.store, cut, range).map((chain) => this.#whole(chain)));
+  async entries(path: ThreadPath, at: ReadPoint, range: KeyRange): Promise<readonly Chain[]> {
+    return await this.#paced(
+      this.#atCut(path, at, (cut) => listEntries(this.store, cut, range).map((chain) => this.#whole(chain))),
+    );
   }
 
   history(path: ThreadPath, range: VersionRange): Promise<readonly StoredEvent[]> {
-    return this.query(() => {
+    return this.#page(() => {
       const node = this.store.node(path);
       return node === undefined ? [] : this.#whole(historyOf(this.store, node, range));
     });
   }
 
   read(range: PositionRange): Promise<readonly StoredEvent[]> {
-    return this.query(() => this.#whole(scanVisible(this.store, range)));
+    return this.#page(() => this.#whole(scanVisible(this.store, range)));
   }
 
   byId(path: ThreadPath, id: string): Promise<StoredEvent | undefined> {
@@ -159,6 +166,21 @@ export abstract class EmbeddedBackend implements Backend {
 
   saveState(name: string, saved: SavedState): Promise<void> {
     return this.write(() => this.store.saveState(name, saved), saved.state.length);
+  }
+
+  #page<T>(read: () => readonly T[]): Promise<readonly T[]> {
+    return this.#paced(this.query(read));
+  }
+
+  /** Whoever reads page after page lets others have their turn. */
+  async #paced<T>(reading: Promise<readonly T[]>): Promise<readonly T[]> {
+    const page = await reading;
+    this.#read += page.length;
+    if (this.#read >= TURN) {
+      this.#read = 0;
+      await nextTurn();
+    }
+    return page;
   }
 
   #whole(events: readonly PackedEvent[]): readonly StoredEvent[] {

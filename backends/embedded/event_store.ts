@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { EventInput, LogHead, Placement, SavedState, StoredEvent } from "../../log/backend.ts";
+import type { BackendStats, EventInput, LogHead, Placement, SavedState, StoredEvent } from "../../log/backend.ts";
 import type { ThreadPath } from "../../log/ids.ts";
 import type { Position, Version } from "../../log/position.ts";
 
@@ -118,5 +118,5 @@ export interface EventStore {
   loadState(name: string): SavedState | undefined;
   /** Keeps a state, unless a tombstone came after its position. */
   saveState(name: string, saved: SavedState): void;
-  counts(): { readonly threads: number; readonly events: number; readonly erased: number };
+  counts(): Pick<BackendStats, "threads" | "events" | "erased" | "purging">;
 }

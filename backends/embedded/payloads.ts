@@ -30,8 +30,10 @@ const MAX_READ = 3;
 const MIN_COMPRESSED = 8192;
 /** What compressing must leave off to be worth the time it takes to read. */
 const MAX_RATIO = 0.8;
-/** How many keys of a thread the last payload is remembered of. */
-const MAX_KEYS = 1024;
+/** After so many deltas in vain every sixteenth payload is tried. */
+const MAX_MISSES = 4;
+/** Of how many keys the last payload is remembered: about 100 bytes each. */
+const MAX_KEYS = 100_000;
 
 /** A payload in memory, and what it takes to read it from the store. */
 interface Known {
@@ -47,6 +49,11 @@ interface Roots {
   readonly byKey: Map<string, Position>;
   /** Whether a key that is missing has never been there. */
   complete: boolean;
+  /** Where the last payload of any key was put; 0 if that is not known. */
+  last: Position;
+  /** How many deltas in a row were not worth it, and how many payloads to let pass before the next is tried. */
+  misses: number;
+  pause: number;
 }
 
 /** Packs and unpacks the payloads of one store. */
@@ -54,10 +61,14 @@ export class Payloads {
   readonly #store: EventStore;
   readonly #budget: number;
   readonly #maxBytes: number;
-  /** By position, least recently used first. */
-  readonly #known = new Map<Position, Known>();
+  /** By position: what was used last, and what was before that. */
+  #young = new Map<Position, Known>();
+  #old = new Map<Position, Known>();
+  /** Bytes in the young half. */
   #size = 0;
   #roots = new WeakMap<ThreadNode, Roots>();
+  /** How many are remembered. */
+  #keys = 0;
 
   /** Keeps up to `budgetBytes` of payloads in memory; refuses to unpack more than `maxBytes` at once. */
   constructor(store: EventStore, budgetBytes: number, maxBytes: number) {
@@ -72,17 +83,21 @@ export class Payloads {
     const bytes = form === Form.whole ? value : state;
     if (bytes === undefined) return { value, state, packing: undefined };
     const base = event.key === undefined ? undefined : this.#baseOf(node, event.key);
-    const { stored, packing, known } = this.#packed(bytes, base);
+    const { stored, packing, known } = this.#packed(bytes, base, this.#rootsOf(node));
     if (event.key !== undefined) this.#remember(position, known);
     return form === Form.whole ? { value: stored, state, packing } : { value, state: stored, packing };
   }
 
-  #packed(bytes: Uint8Array, base: Position | undefined) {
-    const known = base === undefined || bytes.length < MIN_DELTA ? undefined : this.#payload(base);
+  #packed(bytes: Uint8Array, base: Position | undefined, roots: Roots) {
+    const isTried = base !== undefined && bytes.length >= MIN_DELTA && roots.pause-- <= 0;
+    const known = isTried ? this.#payload(base) : undefined;
     const links = Math.min(LINKS + bytes.length / BYTES_PER_LINK, MAX_LINKS);
     if (known !== undefined && known.links < links) {
       const limit = Math.min(bytes.length * MAX_READ - known.read, bytes.length >> 1);
       const delta = limit > 0 ? makeDelta(known.bytes, bytes, limit) : undefined;
+      // Where values have nothing in common, looking for it costs more than all else: it is tried less and less often.
+      roots.misses = delta === undefined && limit > 0 ? Math.min(roots.misses + 1, MAX_MISSES) : 0;
+      roots.pause = 2 ** roots.misses - 1;
       if (delta !== undefined) {
         const small = compress(delta);
         const stored = small ?? delta;
@@ -103,7 +118,10 @@ export class Payloads {
     if (root === undefined && !roots.complete) {
       root = this.#rootOf(newestOf(this.#store, { thread: node.id, position: node.position }, key)) ?? 0;
     }
-    return root || (node.latest === 0 ? undefined : this.#rootOf(this.#store.event(node.latest)));
+    if (root !== undefined && root !== 0) return root;
+    if (node.latest === 0) return undefined;
+    if (node.latest === roots.last) return roots.last;
+    return this.#rootOf(this.#store.event(node.latest));
   }
 
   /** The position of the payload that an event's value is read from. */
@@ -121,16 +139,32 @@ export class Payloads {
       return;
     }
     if (event.key === undefined) return;
-    const { byKey } = this.#rootsOf(node);
+    const roots = this.#rootsOf(node);
+    const { byKey } = roots;
+    if (byKey.has(event.key)) this.#keys--;
     if (event.type === "delete") byKey.set(event.key, 0);
-    else if (event.form === Form.whole || event.state !== undefined) byKey.set(event.key, position);
-    if (byKey.size > MAX_KEYS) this.#roots.set(node, { byKey: new Map(), complete: false });
+    else if (event.form === Form.whole || event.state !== undefined) {
+      byKey.set(event.key, position);
+      roots.last = position;
+    }
+    if (++this.#keys <= MAX_KEYS) return;
+    this.#roots = new WeakMap();
+    this.#keys = 0;
   }
 
   #rootsOf(node: ThreadNode): Roots {
     let roots = this.#roots.get(node);
     if (roots === undefined) {
-      this.#roots.set(node, roots = { byKey: new Map(), complete: node.position === 0 && node.parent === undefined });
+      this.#roots.set(
+        node,
+        roots = {
+          byKey: new Map(),
+          complete: node.position === 0 && node.parent === undefined,
+          last: 0,
+          misses: 0,
+          pause: 0,
+        },
+      );
     }
     return roots;
   }
@@ -203,32 +237,31 @@ export class Payloads {
   }
 
   #recall(position: Position): Known | undefined {
-    const known = this.#known.get(position);
-    if (known === undefined) return undefined;
-    this.#known.delete(position);
-    this.#known.set(position, known);
-    return known;
+    const known = this.#young.get(position);
+    if (known !== undefined) return known;
+    const old = this.#old.get(position);
+    if (old !== undefined) this.#remember(position, old);
+    return old;
   }
 
   #remember(position: Position, known: Known): void {
     if (known.bytes.length > this.#budget / 4) return;
-    const before = this.#known.get(position);
-    if (before !== undefined) this.#size -= before.bytes.length;
-    this.#known.delete(position);
-    this.#known.set(position, known);
+    this.#young.set(position, known);
     this.#size += known.bytes.length;
-    for (const [oldest, { bytes }] of this.#known) {
-      if (this.#size <= this.#budget) break;
-      this.#known.delete(oldest);
-      this.#size -= bytes.length;
-    }
+    // Half of the budget each: what has not been used while the young half filled up goes.
+    if (this.#size <= this.#budget / 2) return;
+    this.#old = this.#young;
+    this.#young = new Map();
+    this.#size = 0;
   }
 
   /** Drops what is in memory, after a transaction was undone: its positions will be given to other events. */
   forget(): void {
-    this.#known.clear();
+    this.#young = new Map();
+    this.#old = new Map();
     this.#size = 0;
     this.#roots = new WeakMap();
+    this.#keys = 0;
   }
 }
 

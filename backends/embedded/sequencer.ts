@@ -11,8 +11,11 @@ import { ThreadlogError } from "../../log/errors.ts";
 import { showPath } from "../../log/ids.ts";
 import type { Position } from "../../log/position.ts";
 import type { EventStore, PackedEvent, ThreadNode } from "./event_store.ts";
-import { type Cut, eventAt, newestOf, ownById, ownerOf } from "./lineage.ts";
+import { type Cut, eventAt, listEntries, newestOf, ownById, ownerOf } from "./lineage.ts";
 import type { Payloads } from "./payloads.ts";
+
+/** How far back to look for the newest entry, one latest-pointer at a time. */
+const MAX_STEPS = 64;
 
 /** Appends one request, or refuses it whole. */
 export function appendRequest(
@@ -132,9 +135,12 @@ function latestAfter(
 /** The newest entry that is left once a key is deleted: back along the latest-pointers to one that is still current. */
 function latestWithout(store: EventStore, node: ThreadNode, deleted: string): Position {
   const cut = { thread: node.id, position: node.position };
-  for (let position = node.latest; position !== 0;) {
+  let position = node.latest;
+  for (let step = 0; position !== 0; step++) {
     const entry = store.event(position)!;
     if (entry.key !== deleted && newestOf(store, cut, entry.key!)?.position === position) return position;
+    // Many versions of few keys: then going through the keys takes less.
+    if (step === MAX_STEPS) return newestEntry(store, cut, deleted);
     const owner = store.node(entry.path)!;
     const before = entry.version === 1 ? undefined : ownerOf(store, owner, entry.version - 1);
     position = before === undefined ? 0 : eventAt(store, before).latest;
@@ -142,8 +148,22 @@ function latestWithout(store: EventStore, node: ThreadNode, deleted: string): Po
   return 0;
 }
 
+/** The position of the newest entry of any other key; 0 if there is none. */
+function newestEntry(store: EventStore, cut: Cut, except: string): Position {
+  let newest = 0;
+  let after: string | undefined;
+  for (const limit = 256;;) {
+    const page = listEntries(store, cut, { prefix: "", after, limit, reverse: false });
+    for (const [entry] of page) if (entry!.key !== except && entry!.position > newest) newest = entry!.position;
+    if (page.length < limit) return newest;
+    after = page.at(-1)![0]!.key;
+  }
+}
+
 /** An erased ancestor keeps only what its forks share: with one fork less it may keep less. */
 function requestAncestorPurges(store: EventStore, node: ThreadNode): void {
+  // A living fork of this one needs all that this one inherited.
+  if (sharedRanges(store, node).some(({ first }) => first === node.created)) return;
   for (let owner = node; owner.parent !== undefined;) {
     owner = store.nodeById(owner.parent.id);
     if (owner.tombstone > 0) store.requestPurge(owner);

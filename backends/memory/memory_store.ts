@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { EventInput, LogHead, Placement, SavedState } from "../../log/backend.ts";
+import type { BackendStats, EventInput, LogHead, Placement, SavedState } from "../../log/backend.ts";
 import { FIRST_LINK } from "../../log/digest.ts";
 import { compareNames, type ThreadPath } from "../../log/ids.ts";
 import type { Position, Version } from "../../log/position.ts";
@@ -313,7 +313,8 @@ export class MemoryStore implements EventStore {
     if (saved.position >= this.#lastTombstone) this.#states.set(name, saved);
   }
 
-  counts(): { threads: number; events: number; erased: number } {
-    return { threads: this.#threads.length, events: this.#events.length - this.#erased, erased: this.#erased };
+  counts(): Pick<BackendStats, "threads" | "events" | "erased" | "purging"> {
+    const events = this.#events.length - this.#erased;
+    return { threads: this.#threads.length, events, erased: this.#erased, purging: this.#purges.size > 0 };
   }
 }

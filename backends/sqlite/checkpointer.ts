@@ -43,15 +43,16 @@ export class Checkpointer {
     this.#duePages = duePages;
   }
 
-  /** Called after each commit with the bytes of its values. */
-  committed(bytes: number): void {
+  /** Called after each commit with the bytes of its values. True if a checkpoint has begun: every few hundred commits. */
+  committed(bytes: number): boolean {
     this.#pages += COMMIT_PAGES + Math.ceil(bytes / PAGE);
-    if (this.#pages < this.#duePages || this.#running !== undefined || this.#finish) return;
+    if (this.#pages < this.#duePages || this.#running !== undefined || this.#finish) return false;
     this.#pages = 0;
     this.#running = this.#pass().then(() => {
       this.#finish = true;
       this.#running = undefined;
     });
+    return true;
   }
 
   /** Called before each commit. Waits only where the WAL would grow too long, or a second pass is due. */

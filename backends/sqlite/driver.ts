@@ -6,6 +6,7 @@
 
 import process from "node:process";
 import { ThreadlogError } from "../../log/errors.ts";
+import { pathProblem } from "./filesystem.ts";
 
 /** What is bound to a statement and what comes back. */
 export type SqlValue = string | number | Uint8Array | null;
@@ -123,6 +124,8 @@ export function resultCode(error: unknown): number | undefined {
   const { errno, errcode, code } = error as { errno?: unknown; errcode?: unknown; code?: unknown };
   // node:sqlite's refusal of an integer beyond 2^53: nothing that the library wrote.
   if (code === "ERR_OUT_OF_RANGE") return Sqlite.corrupt;
+  // The library's own statements ask for nothing that its files lack.
+  if (/no such (table|column)/.test(error.message)) return Sqlite.corrupt;
   if (typeof errcode === "number") return errcode;
   if (typeof errno === "number" && errno > 0) return errno;
   // Deno's exec() gives the text alone.
@@ -157,12 +160,24 @@ const MESSAGES: readonly (readonly [RegExp, number])[] = [
   [/not a database/, Sqlite.notadb],
 ];
 
+/** What is left to do about a file that can't be opened any more. */
+export const DAMAGED = "Restore it from a backup, or save what can be read of it with salvage().";
+
 /** Turns an error of the engine into the library's. */
 export function storageError(error: unknown, doing: string, path: string): unknown {
   if (error instanceof ThreadlogError) return error;
   const code = resultCode(error);
+  if (error instanceof Error && error.name === "NotCapable") {
+    return new ThreadlogError("storage", "Deno does not let this program use the file", {
+      place: path,
+      remedy: "Run it with --allow-read and --allow-write for the file's folder.",
+      cause: error,
+    });
+  }
   if (code === undefined && !(error instanceof Error && "code" in error)) return error; // a defect, not the storage
   const details = { place: path, cause: error };
+  const problem = doing === "opening it" ? pathProblem(path) : undefined;
+  if (problem !== undefined) return new ThreadlogError("storage", problem.what, { ...details, ...problem });
   switch (code === undefined ? undefined : code & 0xff) {
     case Sqlite.busy:
     case Sqlite.locked:
@@ -183,7 +198,7 @@ export function storageError(error: unknown, doing: string, path: string): unkno
     case Sqlite.corrupt:
       return new ThreadlogError("corrupt", `The file is damaged, noticed while ${doing}`, {
         ...details,
-        remedy: "Run verify() to see how far, and restore from a backup.",
+        remedy: doing === "opening it" ? DAMAGED : "Run verify() to see how far, and restore from a backup.",
       });
     case Sqlite.notadb:
       return new ThreadlogError("not_a_log", "The file is not a SQLite database", {

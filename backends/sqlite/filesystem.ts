@@ -4,8 +4,9 @@
  * @module
  */
 
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
-import { dirname } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { ThreadlogError } from "../../log/errors.ts";
 
 /** Answers with the kernel's number for the type of file system that a path lies on. */
@@ -46,4 +47,43 @@ export async function refuseNetworkFilesystem(path: string, probe: FilesystemPro
     remedy: "Its locks can't be trusted and the log could be damaged: use a local disk or PostgreSQL. " +
       "{ allowNetworkFilesystem: true } overrides.",
   });
+}
+
+/** Why no file can be at a path, where that is the path's own fault. */
+export function pathProblem(
+  path: string,
+): { readonly what: string; readonly remedy: string; readonly place?: string } | undefined {
+  const folder = dirname(path);
+  try {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+      return { what: "The path is that of a folder", remedy: "Name a file in it." };
+    }
+    if (!statSync(folder).isDirectory()) throw Object.assign(new Error(), { code: "ENOTDIR" });
+  } catch (error) {
+    switch ((error as { code?: unknown }).code) {
+      case "ENOENT":
+        return { what: `The folder ${folder} does not exist`, remedy: "Create it first; only the file is made." };
+      case "ENOTDIR":
+        return { what: `${folder} is not a folder`, remedy: "Correct the path." };
+      case "ENAMETOOLONG":
+        return {
+          what: "The path is too long for the file system",
+          remedy: "Shorten it.",
+          place: `${path.slice(0, 100)}...`,
+        };
+    }
+  }
+  return undefined;
+}
+
+/** A file's own name: SQLite names what lies beside it after that, whatever link led there. */
+export function realPath(path: string): string {
+  try {
+    if (existsSync(path)) return realpathSync(path);
+    const link = lstatSync(path, { throwIfNoEntry: false });
+    if (link?.isSymbolicLink()) return realPath(resolve(dirname(path), readlinkSync(path)));
+    return join(realpathSync(dirname(path)), basename(path));
+  } catch {
+    return path; // opening it says what is wrong
+  }
 }

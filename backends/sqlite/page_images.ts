@@ -16,6 +16,9 @@ const FRAME = FRAME_HEADER + PAGE_BYTES;
 /** The first word of a WAL; the lowest bit tells the byte order of its checksums. */
 const WAL_MAGIC = 0x377f0682;
 
+/** How many pages are kept in memory. */
+const CACHE_PAGES = 1024;
+
 /** A page as a frame of the WAL has it. */
 interface Frame {
   readonly offset: number;
@@ -55,6 +58,7 @@ export class PageImages {
   readonly #wal: ReadFile | undefined;
   /** By page number, oldest first. */
   readonly #frames = new Map<number, Frame[]>();
+  readonly #cache = new Map<number, Uint8Array[]>();
   /** The highest number of a page. */
   readonly count: number;
 
@@ -76,7 +80,15 @@ export class PageImages {
    * A page, the newest image first. Older ones follow only behind one that is damaged: they may hold what was erased
    * since.
    */
-  images(page: number): Uint8Array[] {
+  images(page: number): readonly Uint8Array[] {
+    let images = this.#cache.get(page);
+    if (images !== undefined) return images;
+    if (this.#cache.size >= CACHE_PAGES) this.#cache.clear();
+    this.#cache.set(page, images = this.#read(page));
+    return images;
+  }
+
+  #read(page: number): Uint8Array[] {
     const images: Uint8Array[] = [];
     for (const { offset, isWhole } of (this.#frames.get(page) ?? []).toReversed()) {
       images.push(this.#wal!.read(offset, PAGE_BYTES));

@@ -5,7 +5,7 @@
  */
 
 import { ThreadlogError } from "../../log/errors.ts";
-import type { Connection } from "./driver.ts";
+import { type Connection, DAMAGED } from "./driver.ts";
 
 /** "TLOG", in the file's header at byte 68. */
 export const APPLICATION_ID = 0x544c4f47;
@@ -61,6 +61,8 @@ CREATE INDEX bases_origin ON bases (origin_thread) WHERE origin_thread > 0;
 CREATE TABLE projections (name BLOB PRIMARY KEY, version INTEGER NOT NULL, position INTEGER NOT NULL, state BLOB NOT NULL);
 `;
 
+const TABLES = Array.from(SCHEMA.matchAll(/CREATE TABLE (\w+)/g), ([, name]) => name!);
+
 function pragma(connection: Connection, name: string): number {
   return Object.values(connection.prepare(`PRAGMA ${name}`).get()!)[0] as number;
 }
@@ -83,14 +85,29 @@ export function inspect(connection: Connection, path: string): "empty" | "log" {
       remedy: "Upgrade threadlog; the file was not changed.",
     });
   }
-  return "log";
+  const names = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all().map(({ name }) => name);
+  const missing = TABLES.find((table) => !names.includes(table));
+  if (missing === undefined) return "log";
+  throw new ThreadlogError("corrupt", `The file has lost its table ${missing}`, { place: path, remedy: DAMAGED });
+}
+
+/** Which codec the log was written with. */
+export function readCodecId(connection: Connection, path: string): string {
+  const id = connection.prepare("SELECT value FROM meta WHERE name = 'codec'").get()?.value;
+  if (typeof id === "string") return id;
+  throw new ThreadlogError("corrupt", "The file does not say any more which codec it was written with", {
+    place: `${path}, table meta`,
+    remedy: DAMAGED,
+  });
 }
 
 /** Creates the tables. Runs inside a transaction. */
 export function createSchema(connection: Connection, codecId: string): void {
   connection.exec(SCHEMA);
   connection.prepare("INSERT INTO meta (name, value) VALUES ('codec', ?)").run(codecId);
-  connection.exec("INSERT INTO meta (name, value) VALUES ('erased', 0), ('last_tombstone', 0), ('indexed', 0)");
+  connection.exec(
+    "INSERT INTO meta (name, value) VALUES ('erased', 0), ('last_tombstone', 0), ('indexed', 0), ('scrub_due', 0)",
+  );
   connection.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
   connection.exec(`PRAGMA user_version = ${FORMAT_VERSION}`);
 }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import process from "node:process";
@@ -16,9 +16,10 @@ import { EmbeddedBackend } from "../embedded/embedded_backend.ts";
 import { Payloads } from "../embedded/payloads.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { type Connection, isSyncFailure, resultCode, Sqlite, type Statement, storageError } from "./driver.ts";
-import { probeFilesystem, refuseNetworkFilesystem } from "./filesystem.ts";
+import { probeFilesystem, realPath, refuseNetworkFilesystem } from "./filesystem.ts";
 import { copyDatabase } from "./copy_file.ts";
 import { backoff, connectReadOnly, connectWritable, isBusy, type SqliteOptions } from "./open_file.ts";
+import { readCodecId } from "./schema.ts";
 import { SideWorker } from "./side_worker.ts";
 import { SqliteStore } from "./sqlite_store.ts";
 import { WalSync } from "./wal_sync.ts";
@@ -46,6 +47,8 @@ export class SqliteBackend extends EmbeddedBackend {
   /** SQLite's counter of others' commits: as of the store's memory, and as of the last head that was told. */
   #storeVersion: number;
   #headVersion: number;
+  /** Which file the path stood for when it was opened. */
+  readonly #inode: number | undefined;
   #lookedThisTurn = false;
   #failure: unknown;
   #closed = false;
@@ -58,12 +61,13 @@ export class SqliteBackend extends EmbeddedBackend {
     this.readOnly = options.readOnly;
     this.store = new SqliteStore(connection);
     this.payloads = new Payloads(this.store, options.payloadBytes, options.maxValueBytes);
-    this.codecId = connection.prepare("SELECT value FROM meta WHERE name = 'codec'").get()!.value as string;
+    this.codecId = readCodecId(connection, path);
     this.#begin = connection.prepare("BEGIN IMMEDIATE");
     this.#beginRead = connection.prepare("BEGIN");
     this.#commit = connection.prepare("COMMIT");
     this.#dataVersion = connection.prepare("PRAGMA data_version");
     this.#storeVersion = this.#headVersion = this.#othersVersion();
+    this.#inode = statSync(path, { throwIfNoEntry: false })?.ino;
     this.#sync = new WalSync(path, options.tuning?.syncMode);
     this.#worker = new SideWorker(connection);
     this.#checkpointer = new Checkpointer(
@@ -76,7 +80,7 @@ export class SqliteBackend extends EmbeddedBackend {
 
   /** Opens or creates a file. Flat in its size. */
   static async open(file: string, options: SqliteOptions): Promise<SqliteBackend> {
-    const path = resolve(file);
+    const path = realPath(resolve(file));
     if (!options.allowNetworkFilesystem) await refuseNetworkFilesystem(path, options.probe ?? probeFilesystem);
     if (options.readOnly && !existsSync(path)) {
       throw new ThreadlogError("not_found", "The file does not exist", {
@@ -123,8 +127,9 @@ export class SqliteBackend extends EmbeddedBackend {
       throw full ? storageError(error, "appending", this.#path) : new OutcomeUnknownError([], error);
     }
     for (const sibling of siblingsOf(this.#path)) if (sibling !== this) sibling.#lookedThisTurn = false;
-    this.#checkpointer.committed(bytes);
+    const begun = this.#checkpointer.committed(bytes);
     if (this.#options.durability === "full") await this.#makeDurable();
+    else if (begun) this.#refuseLostFile();
     return result;
   }
 
@@ -175,15 +180,17 @@ export class SqliteBackend extends EmbeddedBackend {
     return head;
   }
 
-  async scrub(): Promise<void> {
+  async scrub(onlyIfDue = false): Promise<void> {
     this.#refuseClosed();
     this.#refuseReadOnly();
+    if (onlyIfDue && !await this.query(() => this.store.isScrubDue)) return;
     // SQLite overwrites what it deletes, but not the copies that it left behind when it moved cells between pages; and
     // the WAL holds older pages until it is cut.
     for (const sql of ["VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"]) {
       const deadline = performance.now() + this.#options.busyTimeoutMs;
       while (!await this.#runsAside(sql, deadline)) await sleep(backoff());
     }
+    await this.write(() => this.store.scrubbed(), 0);
   }
 
   /** Runs a statement off the event loop; false if others were in the way and there is time to try again. */
@@ -193,7 +200,7 @@ export class SqliteBackend extends EmbeddedBackend {
       if (row?.busy !== 1) return true;
     } catch (error) {
       this.#noteFailure(error);
-      if (!isBusy(error)) throw storageError(error, "scrubbing", this.#path);
+      if (!isBusy(error)) throw scrubError(error, this.#path);
     }
     if (performance.now() < deadline) return false;
     throw new ThreadlogError("busy", "Others kept the file in use, so that copies of what was erased may remain", {
@@ -267,12 +274,23 @@ export class SqliteBackend extends EmbeddedBackend {
     }
   }
 
+  /** What is written to a file without its name is gone when the process ends. */
+  #refuseLostFile(): void {
+    if (statSync(this.#path, { throwIfNoEntry: false })?.ino === this.#inode) return;
+    this.#failure ??= new Error("the file was removed or replaced while it was open");
+    throw new ThreadlogError("storage", "The file was removed or replaced while the log was open", {
+      place: this.#path,
+      remedy: "What was appended since then is lost. Close the log; restore the file, then open it again.",
+    });
+  }
+
   /** After a sync that failed nothing more is written: it could be acknowledged and lost. */
   #noteFailure(error: unknown): void {
     if (isSyncFailure(error)) this.#failure ??= error;
   }
 
   async #makeDurable(): Promise<void> {
+    this.#refuseLostFile();
     try {
       await this.#sync.sync();
     } catch (error) {
@@ -301,6 +319,20 @@ export class SqliteBackend extends EmbeddedBackend {
     if (!this.#closed) return;
     throw new ThreadlogError("closed", "The log is closed", { place: this.#path, remedy: "Open it again." });
   }
+}
+
+function scrubError(error: unknown, path: string): ThreadlogError {
+  const details = { place: path, cause: error };
+  if (/too many attached databases/.test(String(error))) {
+    return new ThreadlogError("unsupported", "Deno lets a program rewrite a database only if it may do everything", {
+      ...details,
+      remedy: "The erasure itself is done, but copies of it may remain in the file: run with -A and call compact().",
+    });
+  }
+  return new ThreadlogError("storage", "What was erased is gone for every reader, but copies of it may remain", {
+    ...details,
+    remedy: "See the cause, then call compact().",
+  });
 }
 
 async function sizeOf(path: string): Promise<number> {

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type EventInput, Form, type LogHead, type Placement } from "../../log/backend.ts";
+import { type BackendStats, type EventInput, Form, type LogHead, type Placement } from "../../log/backend.ts";
 import type { SavedState } from "../../log/backend.ts";
 import type { BuiltInType } from "../../log/event.ts";
 import { FIRST_LINK } from "../../log/digest.ts";
@@ -19,6 +19,8 @@ import { prepareAll, type Statements } from "./statements.ts";
 
 /** How many threads' heads are remembered: about 300 bytes each. */
 const NODE_CACHE = 20_000;
+/** How many bases of a thread are remembered. */
+const MAX_BASES = 64;
 
 const TYPE_CODES: readonly BuiltInType[] = ["set", "patch", "delete", "fork", "restore", "erase"];
 
@@ -32,6 +34,8 @@ export class SqliteStore implements EventStore {
   readonly #nodes = new Map<string, ThreadNode>();
   readonly #nodesById = new Map<number, ThreadNode>();
   readonly #paths = new Map<number, ThreadPath>();
+  /** All bases of a thread, in order; null where they are too many. Most threads have none. */
+  readonly #bases = new Map<number, readonly Base[] | null>();
   /** Heads are trusted until somebody else has written; the owner calls `forget()` then. */
   #head: LogHead | undefined;
 
@@ -47,6 +51,7 @@ export class SqliteStore implements EventStore {
     this.#nodes.clear();
     this.#nodesById.clear();
     this.#paths.clear();
+    this.#bases.clear();
     this.#head = undefined;
     this.#index.forget();
   }
@@ -205,6 +210,13 @@ export class SqliteStore implements EventStore {
   }
 
   baseBefore(thread: number, position: Position): Base | undefined {
+    let bases = this.#bases.get(thread);
+    if (bases === undefined) {
+      if (this.#bases.size >= NODE_CACHE) this.#bases.clear();
+      const rows = this.#sql.basesOf.all(thread, MAX_BASES + 1);
+      this.#bases.set(thread, bases = rows.length > MAX_BASES ? null : rows.map(baseOf));
+    }
+    if (bases !== null) return bases.findLast((base) => base.position <= position);
     const row = this.#sql.baseBefore.get(thread, position);
     return row && baseOf(row);
   }
@@ -265,12 +277,14 @@ export class SqliteStore implements EventStore {
 
   insertBase({ thread, position, origin }: Base): void {
     this.#sql.insertBase.run(thread, position, origin.thread, origin.position);
+    this.#bases.delete(thread);
   }
 
   erase(node: ThreadNode, through: Version, tombstone: Position): void {
     this.#sql.erase.run(through, tombstone, node.id);
     this.#sql.setLastTombstone.run(tombstone);
     this.#sql.dropStates.run();
+    this.#sql.setScrubDue.run(1);
     node.erased = through;
     node.tombstone = tombstone;
   }
@@ -292,8 +306,19 @@ export class SqliteStore implements EventStore {
     const positions = this.#index.remove(node.id, node.erased + 1, low, high, limit);
     for (const position of positions) this.#sql.removeEvent.run(position);
     this.#sql.removeBases.run(node.id, low, high);
+    this.#bases.delete(node.id);
     this.#sql.countErased.run(positions.length);
     return positions.length;
+  }
+
+  /** Whether copies of what was erased may be left in the file. */
+  get isScrubDue(): boolean {
+    return integer(this.#sql.scrubDue.get()!, "value") !== 0;
+  }
+
+  /** Notes that none are left. */
+  scrubbed(): void {
+    this.#sql.setScrubDue.run(0);
   }
 
   loadState(name: string): SavedState | undefined {
@@ -306,10 +331,11 @@ export class SqliteStore implements EventStore {
     this.#sql.saveState.run(utf8.encode(name), version, position, state);
   }
 
-  counts(): { threads: number; events: number; erased: number } {
+  counts(): Pick<BackendStats, "threads" | "events" | "erased" | "purging"> {
     const erased = integer(this.#sql.erased.get()!, "value");
     const threads = (this.#sql.threadCount.get()!.n as number | null) ?? 0;
-    return { threads, events: this.head().position - erased, erased };
+    const purging = this.#sql.nextToPurge.get() !== undefined;
+    return { threads, events: this.head().position - erased, erased, purging };
   }
 
   /** An event that an index leads to. */

@@ -50,6 +50,7 @@ export type StatementName =
   | "scan"
   | "byId"
   | "timeBefore"
+  | "basesOf"
   | "baseBefore"
   | "basesOn"
   | "createNode"
@@ -78,7 +79,9 @@ export type StatementName =
   | "saveState"
   | "lastTombstone"
   | "setLastTombstone"
-  | "dropStates";
+  | "dropStates"
+  | "scrubDue"
+  | "setScrubDue";
 
 const TEXTS: Readonly<Record<StatementName, string>> = {
   head: "SELECT position, time FROM events ORDER BY position DESC LIMIT 1",
@@ -98,6 +101,7 @@ const TEXTS: Readonly<Record<StatementName, string>> = {
   scan: `SELECT ${COLUMNS} FROM events WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`,
   byId: "SELECT position FROM ids WHERE thread = ? AND id = ? ORDER BY position DESC LIMIT 1",
   timeBefore: "SELECT position, time FROM events WHERE position <= ? ORDER BY position DESC LIMIT 1",
+  basesOf: "SELECT * FROM bases WHERE thread = ? ORDER BY position LIMIT ?",
   baseBefore: "SELECT * FROM bases WHERE thread = ? AND position <= ? ORDER BY position DESC LIMIT 1",
   basesOn: "SELECT * FROM bases WHERE origin_thread = ?",
   createNode: "INSERT INTO threads (path, created, parent, parent_version, erased) VALUES (?, ?, ?, ?, ?) RETURNING id",
@@ -135,6 +139,8 @@ const TEXTS: Readonly<Record<StatementName, string>> = {
   lastTombstone: "SELECT value FROM meta WHERE name = 'last_tombstone'",
   setLastTombstone: "UPDATE meta SET value = ? WHERE name = 'last_tombstone'",
   dropStates: "DELETE FROM projections",
+  scrubDue: "SELECT value FROM meta WHERE name = 'scrub_due'",
+  setScrubDue: "UPDATE meta SET value = ? WHERE name = 'scrub_due'",
 };
 
 /** The store's statements, by name. */

@@ -1,9 +1,12 @@
 /**
- * Every backend that this runtime can run: memory, and SQLite under each driver there is.
+ * Every backend that this runtime can run: memory, SQLite under each driver there is, and PostgreSQL where run.mjs has
+ * found a server (tests/postgres/server_test.ts says if not). THREADLOG_OVER=postgres leaves out all others.
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
+import process from "node:process";
 import { MemoryBackend } from "../../backends/memory/memory_backend.ts";
 import { defaultDriver, type DriverName } from "../../backends/sqlite/driver.ts";
+import { PostgresBackend } from "../../backends/postgres/postgres_backend.ts";
 import { SqliteBackend } from "../../backends/sqlite/sqlite_backend.ts";
 import type { Backend } from "../../log/backend.ts";
 import { type Log, openLog, type OpenOptions } from "../../mod.ts";
@@ -31,11 +34,31 @@ export interface LogSubject {
 
 const CODEC = "contract";
 const FILE = "log.db";
+/** The server of this run of tests. */
+export const postgresUrl: string | undefined = process.env.THREADLOG_POSTGRES_URL || undefined;
+/** Why what needs a server is skipped; false if it is not. */
+export const noPostgres: string | false = postgresUrl === undefined &&
+  (process.env.THREADLOG_POSTGRES_REASON || "THREADLOG_POSTGRES_URL names no server; npm test starts one");
+
+/** Each test's own: its folder's name is like no other. */
+export function schemaOf(folder: string): string {
+  return `t_${basename(folder).replaceAll(/[^A-Za-z0-9]/g, "_")}`;
+}
+
 /** The drivers of this runtime, its own first. */
 export const drivers: readonly DriverName[] = "Bun" in globalThis ? ["bun:sqlite", "node:sqlite"] : [defaultDriver()];
 
+/** Whether this run is over a backend of that name, too. */
+export function isChosen(name: string): boolean {
+  return name.toLowerCase().startsWith(process.env.THREADLOG_OVER?.toLowerCase() ?? "");
+}
+
+function chosen<T extends { readonly name: string }>(subjects: readonly T[]): readonly T[] {
+  return subjects.filter(({ name }) => isChosen(name));
+}
+
 /** The backends. */
-export const backendSubjects: readonly BackendSubject[] = [
+export const backendSubjects: readonly BackendSubject[] = chosen([
   {
     name: "memory",
     durable: false,
@@ -58,14 +81,33 @@ export const backendSubjects: readonly BackendSubject[] = [
         maxValueBytes: 1 << 26,
       }),
   })),
-];
+  ...(postgresUrl === undefined ? [] : [{
+    name: "PostgreSQL",
+    durable: true,
+    open: (folder: string, { now }: SubjectOptions) =>
+      PostgresBackend.open(postgresUrl, {
+        codecId: CODEC,
+        now,
+        durability: "normal",
+        readOnly: false,
+        busyTimeoutMs: 5000,
+        schema: schemaOf(folder),
+      }),
+  }]),
+]);
 
 /** The logs. */
-export const logSubjects: readonly LogSubject[] = [
+export const logSubjects: readonly LogSubject[] = chosen([
   { name: "memory", durable: false, open: (_folder, options) => openLog(":memory:", options) },
   ...drivers.map((driver): LogSubject => ({
     name: `SQLite (${driver})`,
     durable: true,
     open: (folder, options) => openLog(join(folder, FILE), { durability: "normal", ...options, driver }),
   })),
-];
+  ...(postgresUrl === undefined ? [] : [{
+    name: "PostgreSQL",
+    durable: true,
+    open: (folder: string, options?: OpenOptions) =>
+      openLog(postgresUrl, { durability: "normal", ...options, schema: schemaOf(folder) }),
+  }]),
+]);

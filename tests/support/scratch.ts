@@ -9,6 +9,7 @@ import process from "node:process";
 import { it } from "node:test";
 import { type ErrorCode, type Log, openLog, type OpenOptions, ThreadlogError } from "../../mod.ts";
 import { connect, type Connection, defaultDriver } from "../../backends/sqlite/driver.ts";
+import { isChosen, postgresUrl, schemaOf } from "./backends.ts";
 
 /** A test body that is given an empty folder, which is removed after it. */
 export function inFolder(body: (folder: string) => Promise<void> | void): () => Promise<void> {
@@ -34,14 +35,25 @@ export function onFile(
   });
 }
 
-/** A test that runs on an open log in memory and on one in a file. */
+/** A test that runs on an open log in memory, on one in a file, and, where there is one, on a server. */
 export function onEach(name: string, body: (log: Log) => Promise<void>, options: OpenOptions = {}): void {
   const opened = { durability: "normal", ...options } as const;
-  it(`${name} (memory)`, async () => {
-    await using log = await openLog(":memory:", opened);
-    await body(log);
-  });
-  it(`${name} (sqlite)`, onFile(body, opened));
+  if (isChosen("memory")) {
+    it(`${name} (memory)`, async () => {
+      await using log = await openLog(":memory:", opened);
+      await body(log);
+    });
+  }
+  if (isChosen("sqlite")) it(`${name} (sqlite)`, onFile(body, opened));
+  const url = postgresUrl;
+  if (url === undefined || !isChosen("postgres")) return;
+  it(
+    `${name} (postgres)`,
+    inFolder(async (folder) => {
+      await using log = await openLog(url, { ...opened, schema: schemaOf(folder) });
+      await body(log);
+    }),
+  );
 }
 
 /** Resolves after a while. */

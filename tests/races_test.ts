@@ -1,0 +1,301 @@
+/** What goes on at once: readers and projections beside appends and erasures, here and in another process. */
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { apply, defineProjection, type Log, openLog, type Operation } from "../mod.ts";
+import { all, inFolder, onEach, onFile, rawConnection, refused, seeded, sleep, until } from "./support/scratch.ts";
+
+const count = (name: string) => defineProjection({ name, version: 1, initial: () => 0, evolve: (n: number) => n + 1 });
+
+describe("a projection that begins while appends go on", () => {
+  onEach("misses none of them", async (log) => {
+    let events = 0;
+    for (let turns = 0; turns < 40; turns++) {
+      for (let round = 0; round < 3; round++) {
+        const two = (async () => {
+          await log.thread("a").append("x", turns);
+          await log.thread("a").append("x", turns);
+        })();
+        events += 2;
+        for (let i = 0; i < turns; i++) await null;
+        const projection = await log.project(count(`p${turns} ${round}`));
+        await two;
+        await log.thread("a").append("x", turns);
+        events++;
+        await projection.caughtUp();
+        assert.deepEqual([await projection.state(), await projection.position()], [events, events], `after ${turns}`);
+      }
+    }
+  });
+
+  onEach("hands out a state that nobody can change", async (log) => {
+    const plain = await log.project(defineProjection<{ total: number }>({
+      name: "plain",
+      version: 1,
+      initial: () => ({ total: 0 }),
+      evolve: ({ total }) => ({ total: total + 1 }),
+    }));
+    const map = await log.project(defineProjection<Map<string, number>>({
+      name: "map",
+      version: 1,
+      initial: () => new Map(),
+      evolve: (state, { type }) => new Map(state).set(type, (state.get(type) ?? 0) + 1),
+    }));
+    await log.thread("a").append("x");
+    assert.throws(() => (plain.state as () => Promise<unknown>) && Object.assign(Object.freeze({ a: 1 }), { a: 2 }));
+    const state = await plain.state() as { total: number };
+    assert.throws(() => state.total = 500, TypeError);
+    (await map.state() as Map<string, number>).set("x", 500);
+    await log.thread("a").append("x");
+    assert.deepEqual([(await plain.state()).total, (await map.state()).get("x")], [2, 2]);
+  });
+
+  onEach("that can't be right says so, and harms nobody else", async (log) => {
+    const promising = await log.project(defineProjection<unknown>({
+      name: "promising",
+      version: 1,
+      initial: () => 0,
+      evolve: () => Promise.resolve(1),
+    }));
+    const changing = await log.project(defineProjection<{ n: number }>({
+      name: "changing",
+      version: 1,
+      initial: () => ({ n: 0 }),
+      evolve: (state) => {
+        state.n++;
+        return state;
+      },
+    }));
+    let begun = 0;
+    const forgetful = await log.project(defineProjection<number>({
+      name: "forgetful",
+      version: 1,
+      initial: () => {
+        if (begun++ > 0) throw new Error("only once");
+        return 0;
+      },
+      evolve: (n) => n + 1,
+    }));
+    await log.thread("a").append("x");
+    await refused("schema", () => promising.state());
+    await refused("schema", () => changing.state());
+    assert.equal(await forgetful.state(), 1);
+    assert.ok(await log.thread("a").erase() !== undefined);
+    await refused("schema", () => forgetful.state());
+  });
+});
+
+describe("a recipe in a batch", () => {
+  onEach("that changes bytes and dates in place records what it did", async (log) => {
+    interface State {
+      bytes: Uint8Array;
+      when: Date;
+    }
+    const before = { bytes: new Uint8Array([1]), when: new Date(0) };
+    const [, patch] = await log.batch((batch) => {
+      const thread = batch.thread<{ k: State; date: Date }>("a");
+      thread.put("k", before);
+      thread.update("k", (draft) => {
+        draft.bytes[0] = 2;
+        draft.when.setTime(9);
+      });
+    });
+    const after = await log.thread("a").get("k");
+    assert.deepEqual(after, { bytes: new Uint8Array([2]), when: new Date(9) });
+    assert.deepEqual(apply(before, patch!.value as Operation[]), after);
+  });
+});
+
+describe("reading what is being erased", () => {
+  /** Erases and writes again, by turns, until told to stop. */
+  async function disturb(log: Log, signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await log.thread("t").put("k", 1);
+      await sleep(0);
+      await log.thread("t").erase({ scrub: false });
+      await sleep(0);
+    }
+  }
+
+  it(
+    "gives the value or nothing, never an error",
+    inFolder(async (folder) => {
+      const path = join(folder, "a.db");
+      await using log = await openLog(path, { durability: "normal", cacheBytes: 0 });
+      await using other = await openLog(path, { durability: "normal" });
+      const controller = new AbortController();
+      const disturbing = disturb(other, controller.signal);
+      const thread = log.thread("t");
+      for (const end = performance.now() + 1500; performance.now() < end;) {
+        const [value, latest, entries] = await Promise.all([
+          thread.get("k"),
+          thread.latest(),
+          all(thread.entries()),
+          thread.blame("k"),
+          thread.update("k", () => 2, { initial: 0 }),
+        ]);
+        assert.ok([undefined, 1, 2].includes(value as number));
+        assert.ok([undefined, 1, 2].includes(latest?.value as number));
+        assert.ok(entries.length <= 1);
+        await sleep(0);
+      }
+      controller.abort();
+      await disturbing;
+      assert.ok((await log.verify()).ok);
+    }),
+  );
+
+  onEach("a log that is being verified meanwhile is not called damaged", async (log) => {
+    for (let i = 0; i < 5; i++) {
+      await log.batch((batch) => {
+        for (let j = 0; j < 1000; j++) batch.thread("t").put(`k${j}`, i);
+      });
+    }
+    const erasing = log.thread("t").erase({ scrub: false });
+    const reports = [];
+    for (let i = 0; i < 5; i++) {
+      await sleep(0);
+      reports.push(await log.verify());
+    }
+    await erasing;
+    for (const report of [...reports, await log.verify()]) assert.ok(report.ok, JSON.stringify(report.first));
+  });
+
+  it(
+    "what a process that died has left is removed by one that lives",
+    inFolder(async (folder) => {
+      const path = join(folder, "a.db");
+      await using log = await openLog(path, { durability: "normal" });
+      for (let i = 0; i < 3; i++) await log.thread("t").put("k", `secret ${i}`);
+      {
+        // As it stands after the tombstone's transaction: nothing has been removed yet.
+        const { SqliteBackend } = await import("../backends/sqlite/sqlite_backend.ts");
+        const purge = SqliteBackend.prototype.purge;
+        SqliteBackend.prototype.purge = () => Promise.resolve(false);
+        try {
+          await using dying = await openLog(path, { durability: "normal" });
+          await dying.thread("t").erase({ scrub: false });
+        } finally {
+          SqliteBackend.prototype.purge = purge;
+        }
+      }
+      assert.equal(await log.thread("t").get("k"), undefined);
+      assert.ok((await log.verify()).ok);
+      const rows = () => {
+        const connection = rawConnection(path);
+        try {
+          return connection.prepare("SELECT count(*) AS n FROM events").get()!.n;
+        } finally {
+          connection.close();
+        }
+      };
+      assert.equal(rows(), 4);
+      await until(() => rows() === 1, 15_000);
+      assert.ok((await log.verify()).ok);
+    }),
+  );
+});
+
+describe("the file under an open log", () => {
+  for (const durability of ["full", "normal"] as const) {
+    it(
+      `that is removed or replaced is noticed (${durability})`,
+      inFolder(async (folder) => {
+        for (const how of ["removed", "replaced"]) {
+          const path = join(folder, `${how}.db`);
+          const log = await openLog(path, { durability });
+          await log.thread("a").put("k", 1);
+          if (how === "removed") rmSync(path);
+          else {
+            await (await openLog(join(folder, "other.db"))).close();
+            renameSync(join(folder, "other.db"), path);
+          }
+          const random = seeded(4);
+          const error = await refused("storage", async () => {
+            // In normal mode one look in some hundred appends: it is a commit without a sync.
+            for (let i = 0; i < 2000; i++) await log.thread("a").put("k", `${random()}`.repeat(20));
+          });
+          assert.match(error.message, /removed or replaced/);
+          await refused("storage", () => log.thread("a").put("k", 2));
+          await log.close();
+        }
+      }),
+    );
+  }
+
+  it(
+    "may be reached through links",
+    inFolder(async (folder) => {
+      mkdirSync(join(folder, "real"));
+      symlinkSync(join(folder, "real"), join(folder, "linked"));
+      symlinkSync(join(folder, "real", "a.db"), join(folder, "link.db")); // leads nowhere yet
+      for (const name of ["link.db", "linked/a.db", "real/a.db"]) {
+        await using log = await openLog(join(folder, name));
+        await log.thread("a").put(name, 1);
+        assert.ok(existsSync(join(folder, "real", "a.db-wal")) && !existsSync(join(folder, "link.db-wal")));
+        assert.ok((await log.stats()).walBytes > 0);
+      }
+      await using one = await openLog(join(folder, "link.db"));
+      await using two = await openLog(join(folder, "real", "a.db"));
+      await one.thread("a").put("last", 1);
+      assert.equal(await two.thread("a").get("last"), 1); // in the same turn
+      assert.equal((await all(two.thread("a").keys())).length, 4);
+    }),
+  );
+});
+
+describe("erasing", () => {
+  it(
+    "again makes up for what a disk that was full left behind",
+    onFile(async (log, path) => {
+      await log.thread("t").put("k", "the secret");
+      const { SqliteBackend } = await import("../backends/sqlite/sqlite_backend.ts");
+      const { purge, scrub } = SqliteBackend.prototype;
+      SqliteBackend.prototype.purge = () => Promise.reject(new Error("no space"));
+      try {
+        const error = await refused("storage", () => log.thread("t").erase());
+        assert.match(error.message, /compact\(\)/);
+        // It can't be read, whatever is left.
+        assert.equal(await log.thread("t").get("k"), undefined);
+        assert.ok((await log.verify()).ok);
+      } finally {
+        SqliteBackend.prototype.purge = purge;
+      }
+      SqliteBackend.prototype.scrub = () => Promise.reject(new Error("no space"));
+      try {
+        await assert.rejects(() => log.thread("t").erase(), /no space/);
+      } finally {
+        SqliteBackend.prototype.scrub = scrub;
+      }
+      assert.equal(await log.thread("t").erase(), undefined);
+      const connection = rawConnection(path);
+      assert.equal(connection.prepare("SELECT count(*) AS n FROM events").get()!.n, 1);
+      assert.equal(connection.prepare("SELECT value FROM meta WHERE name = 'scrub_due'").get()!.value, 0);
+      connection.close();
+    }),
+  );
+
+  onEach("a chain of forks, oldest first, costs what is erased", async (log) => {
+    await log.thread(["f", "0000"]).put("k", 0);
+    const forks = 150;
+    for (let i = 1; i < forks; i++) {
+      const name = (n: number) => ["f", String(n).padStart(4, "0")];
+      await log.thread(name(i - 1)).fork(name(i));
+      await log.thread(name(i)).put("k", i);
+    }
+    for (let i = 0; i < forks; i++) await log.thread(["f", String(i).padStart(4, "0")]).erase({ scrub: false });
+    assert.equal((await log.stats()).events, forks);
+    assert.ok((await log.verify()).ok);
+  });
+
+  onEach("and deleting a key with very many versions leaves the newest other", async (log) => {
+    await log.thread("t").put("other", 1);
+    for (let i = 0; i < 300; i++) await log.thread("t").put("k", i);
+    await log.thread("t").put("gone", 1);
+    await log.thread("t").delete("gone");
+    assert.equal((await log.thread("t").latest())?.key, "k");
+    await log.thread("t").delete("k");
+    assert.equal((await log.thread("t").latest())?.key, "other");
+  });
+});

@@ -1,0 +1,69 @@
+/**
+ * What the tests of the PostgreSQL backend share: a schema of their own, raw SQL, and backends on it.
+ */
+import { randomUUID } from "node:crypto";
+import postgres from "postgres";
+import type { PostgresOptions } from "../../backends/postgres/open_server.ts";
+import { PostgresBackend } from "../../backends/postgres/postgres_backend.ts";
+import { postgresUrl } from "./backends.ts";
+
+/** A schema on the server of this run. */
+export class Place {
+  readonly url: string;
+  readonly schema = `p_${randomUUID().replaceAll("-", "")}`;
+  /** Raw SQL; the search path is the schema. */
+  readonly sql: postgres.Sql;
+
+  constructor(url: string) {
+    this.url = url;
+    this.sql = postgres(url, { max: 10, onnotice: () => {}, connection: { search_path: this.schema } });
+  }
+
+  /** How tests open it, unless they say otherwise. */
+  options(options: Partial<PostgresOptions> = {}): PostgresOptions {
+    return {
+      codecId: "contract",
+      now: Date.now,
+      durability: "full",
+      readOnly: false,
+      busyTimeoutMs: 5000,
+      schema: this.schema,
+      ...options,
+    };
+  }
+
+  open(options: Partial<PostgresOptions> = {}, url: string = this.url): Promise<PostgresBackend> {
+    return PostgresBackend.open(url, this.options(options));
+  }
+}
+
+/** A test body that is given a schema of its own, which is dropped after it. */
+export function onSchema(body: (place: Place) => Promise<void>, url = () => postgresUrl!): () => Promise<void> {
+  return async () => {
+    const place = new Place(url());
+    try {
+      await body(place);
+    } finally {
+      await place.sql.unsafe(`DROP SCHEMA IF EXISTS "${place.schema}" CASCADE`).catch(() => {});
+      await place.sql.end({ timeout: 1 });
+    }
+  };
+}
+
+/** A server of the test's own, to be stopped and started. */
+export interface OwnServer {
+  readonly url: string;
+  start(): Promise<void>;
+  stop(signal: "SIGINT" | "SIGQUIT"): Promise<void>;
+  end(): Promise<void>;
+}
+
+/** Starts one. */
+export async function ownServer(settings: Readonly<Record<string, string>> = {}): Promise<OwnServer> {
+  const { startPostgres } = await import(new URL("./postgres.mjs", import.meta.url).href) as {
+    startPostgres(settings: object): Promise<OwnServer | { readonly url?: undefined; readonly reason: string }>;
+  };
+  const server = await startPostgres(settings);
+  if (server.url === undefined) throw new Error(server.reason);
+  return server;
+}
