@@ -26,6 +26,11 @@ export async function crossCheck(
     const range = { prefix: "" as const, after, limit: PAGE, at: Number.MAX_SAFE_INTEGER };
     const page = await backend.threads(range);
     for (const thread of page) {
+      // A damaged index may lead round in circles.
+      if (after !== undefined && compareNames(after, thread.path) >= 0) {
+        return complain(thread, "The threads are not in the order of their names");
+      }
+      after = thread.path;
       try {
         await new ThreadCheck(backend, valueOf, complain, thread).run();
       } catch (error) {
@@ -33,7 +38,6 @@ export async function crossCheck(
       }
     }
     if (page.length < PAGE) return;
-    after = page.at(-1)!.path;
   }
 }
 
@@ -172,7 +176,8 @@ class ThreadCheck {
   }
 
   async *#entries(path: ThreadPath, at: ReadPoint): AsyncGenerator<StoredEvent> {
-    for (let after: string | undefined;;) {
+    let after: string | undefined;
+    while (true) {
       const page = await this.#backend.entries(path, at, { prefix: "", after, limit: PAGE, reverse: false });
       for (const chain of page) yield chain[0]!;
       if (page.length < PAGE) return;

@@ -95,6 +95,8 @@ class Check {
   }
 
   async cross(valueOf: (event: StoredEvent) => unknown): Promise<void> {
+    // On an index that the engine itself finds damaged, looking things up may lead anywhere.
+    if (this.#faults > 0) return;
     try {
       await crossCheck(this.#backend, valueOf, ({ position, path, version }, reason) => {
         this.#fault(position, path, version, reason);

@@ -4,6 +4,7 @@
  *   npm test                        every file on every runtime
  *   npm test -- codec writer        only files whose path contains one of these
  *   npm run test:bun -- codec       on one runtime
+ *   npm run test:postgres           what runs on every backend, on PostgreSQL only, and its own tests
  *
  * Each file runs in a process of its own on each runtime: a crash, a hang or an `exit` costs that file only, and a file
  * that runs no test fails.
@@ -15,6 +16,7 @@ import process from "node:process";
 import { casesOf } from "./runtimes/junit.mjs";
 import { skipReason } from "./runtimes/skips.mjs";
 import { ROOT, run, tool, versionOf } from "./runtimes/tools.mjs";
+import { startPostgres } from "./support/postgres.mjs";
 
 const JOBS = 2;
 const TEST_LIMIT_MS = 60_000;
@@ -44,13 +46,33 @@ const RUNTIMES = {
 function parseArguments(args) {
   const names = [];
   const filters = [];
+  let over = "";
   for (const arg of args) {
     if (arg.startsWith("--on=")) names.push(...arg.slice(5).split(","));
-    else if (arg.startsWith("-")) throw new Error(`Unknown option ${arg}. Give --on=bun,deno,node and parts of paths.`);
-    else filters.push(arg);
+    else if (arg.startsWith("--over=")) over = arg.slice(7);
+    else if (arg.startsWith("-")) {
+      throw new Error(`Unknown option ${arg}. Give --on=bun,deno,node, --over=postgres and parts of paths.`);
+    } else filters.push(arg);
   }
   for (const name of names) if (!Object.hasOwn(RUNTIMES, name)) throw new Error(`Unknown runtime ${name}`);
-  return { names: names.length === 0 ? Object.keys(RUNTIMES) : names, filters };
+  return { names: names.length === 0 ? Object.keys(RUNTIMES) : names, filters, over };
+}
+
+/** Whether a file has a part for each backend. */
+function isForEachBackend(file) {
+  return file.startsWith("tests/postgres/") ||
+    /support\/backends\.ts"|\bonEach\b/.test(readFileSync(join(ROOT, file), "utf8"));
+}
+
+/** One server for all files; without one, its tests say why they are skipped. */
+async function startServer(files) {
+  if (process.env.THREADLOG_POSTGRES_URL || !files.some(isForEachBackend)) return undefined;
+  // A server must not outlive a run that is broken off.
+  for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(130));
+  const server = await startPostgres();
+  process.env[server.url === undefined ? "THREADLOG_POSTGRES_REASON" : "THREADLOG_POSTGRES_URL"] = server.url ??
+    server.reason;
+  return server.url === undefined ? undefined : server;
 }
 
 function testFiles(filters) {
@@ -142,14 +164,19 @@ function printDifferences(results) {
 }
 
 async function main() {
-  const { names, filters } = parseArguments(process.argv.slice(2));
-  const files = testFiles(filters);
+  const { names, filters, over } = parseArguments(process.argv.slice(2));
+  let files = testFiles(filters);
+  if (over !== "") {
+    files = files.filter(isForEachBackend);
+    process.env.THREADLOG_OVER = over;
+  }
   if (files.length === 0) {
     console.log(`No file of tests/ has ${filters.join(" or ") || "a name that ends in _test.ts"}`);
   }
   const folder = mkdtempSync(join(tmpdir(), "threadlog-tests-"));
   const failed = [];
   const results = [];
+  const server = await startServer(files);
   try {
     const jobs = [];
     const paths = new Map(names.map((runtime) => [runtime, tool(runtime)]));
@@ -172,6 +199,7 @@ async function main() {
       if (passed === 0 && count(own, "skipped") === 0) failed.push(`${runtime} ran no test`);
     }
   } finally {
+    await server?.end();
     rmSync(folder, { recursive: true, force: true });
   }
   for (const line of failed) console.log(`FAIL ${line}`);

@@ -3,8 +3,8 @@
  *
  *   npm run soak -- --minutes 10 [--seed N]
  *
- * Each round runs power cuts, faults, kills and the model with one seed. The first failure ends it, with what was
- * printed and the command that repeats that round.
+ * Each round runs the crash suite (power cuts, faults, rot, salvage, contention, hostile files), kills and the model with
+ * one seed. The first failure ends it, with what was printed and the command that repeats that round.
  */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
 const RUN = fileURLToPath(new URL("run.mjs", import.meta.url));
-const FILES = ["crash/power_loss", "crash/faults", "durability", "model_test"];
+const FILES = ["crash/", "durability", "model_test"];
 const RUNTIMES = ["bun", "deno", "node"];
 const STATES = "3";
 

@@ -68,6 +68,14 @@ async function fromBun(tarball) {
   await step("the package on Bun", folder, tool("bun"), ["main.ts", "bun.db"], EXPECTED);
 }
 
+/** As the README says for Deno without npm. */
+async function fromUnpacked(tarball) {
+  const { immer } = denoConfig.imports;
+  const folder = project("unpacked", { "deno.json": { imports: { threadlog: "./package/mod.js", immer } } });
+  if (!await step("tar", folder, "tar", ["-xzf", tarball])) return;
+  await step("the unpacked package on Deno", folder, tool("deno"), [...DENO_RUN, "main.ts", "deno.db"], EXPECTED);
+}
+
 /** JSR serves the sources themselves: `links` puts this tree's in its place. */
 async function fromJsr() {
   const library = join(home, "library");
@@ -91,6 +99,7 @@ try {
   const tarball = await buildTarball(home);
   await fromNpm(tarball);
   await fromBun(tarball);
+  await fromUnpacked(tarball);
   await fromJsr();
 } finally {
   rmSync(home, { recursive: true, force: true });

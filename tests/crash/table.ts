@@ -8,7 +8,7 @@ import { thisRuntime } from "../support/processes.ts";
 
 /** One line. */
 export interface Line {
-  readonly part: "power loss" | "mutant" | "fault";
+  readonly part: "power loss" | "mutant" | "fault" | "salvage" | "rot" | "history" | "hostile";
   readonly name: string;
   /** How many states, or runs, were looked at; and how many were bad. */
   readonly states: number;

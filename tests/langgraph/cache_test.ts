@@ -1,7 +1,8 @@
 /** The cache of node results. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type CacheKey, ThreadlogCache } from "../../adapters/langgraph/mod.ts";
+import { type CacheKey, ThreadlogCache, ThreadlogSaver, ThreadlogStore } from "../../adapters/langgraph/mod.ts";
+import { ThreadlogError } from "../../mod.ts";
 import { withFile } from "./support/graphs.ts";
 
 const key = (namespace: string, name: string): CacheKey => [namespace.split("/"), name];
@@ -47,4 +48,17 @@ describe("the cache", () => {
     await assert.rejects(cache.set([{ key: [["a"], 1] as never, value: 1 }]), /A key of the cache/);
     assert.equal(await cache.log.head(), 0);
   });
+});
+
+describe("each adapter", () => {
+  for (const Adapter of [ThreadlogCache, ThreadlogSaver, ThreadlogStore]) {
+    it(`takes its own options and the log's, and no others: ${Adapter.name}`, async () => {
+      await using adapter = await Adapter.open(":memory:", { prefix: ["p"], maxValueBytes: 1000, now: () => 7 });
+      await assert.rejects(adapter.log.thread("a").put("k", "x".repeat(2000)), /more than 1000 bytes/);
+      assert.equal((await adapter.log.thread("a").put("k", 1)).time, 7);
+      const isTold = (error: unknown) => error instanceof ThreadlogError && /Did you mean `prefix`/.test(error.message);
+      await assert.rejects(async () => await Adapter.open(":memory:", { prefixes: ["p"] } as never), /no option/);
+      assert.throws(() => new Adapter(adapter.log, { prefixe: ["p"] } as never), isTold);
+    });
+  }
 });

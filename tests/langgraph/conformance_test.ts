@@ -10,6 +10,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { isChosen, noPostgres } from "../support/backends.ts";
 
 /** As published: 718 of the specs, 8 of the delta channels. */
 const SPECS = 726;
@@ -62,8 +63,9 @@ async function runSuite(backend: string): Promise<Report> {
 }
 
 describe("LangGraph's checkpointer suite", () => {
-  for (const backend of ["memory", "sqlite"]) {
-    it(`passes over ${backend}, all ${SPECS} specs of it`, { timeout: LIMIT_MS }, async () => {
+  for (const backend of ["memory", "sqlite", "postgres"].filter(isChosen)) {
+    const skip = backend === "postgres" && noPostgres;
+    it(`passes over ${backend}, all ${SPECS} specs of it`, { timeout: LIMIT_MS, skip }, async () => {
       const report = await runSuite(backend);
       const failures = report.testResults.flatMap(({ message, assertionResults }) => [
         ...message === "" ? [] : [message],

@@ -40,9 +40,24 @@ export const postgresUrl: string | undefined = process.env.THREADLOG_POSTGRES_UR
 export const noPostgres: string | false = postgresUrl === undefined &&
   (process.env.THREADLOG_POSTGRES_REASON || "THREADLOG_POSTGRES_URL names no server; npm test starts one");
 
+/** The schemas of this process's tests, by their folders. */
+const schemas = new Map<string, string>();
+
 /** Each test's own: its folder's name is like no other. */
-export function schemaOf(folder: string): string {
-  return `t_${basename(folder).replaceAll(/[^A-Za-z0-9]/g, "_")}`;
+function schemaOf(folder: string): string {
+  const schema = `t_${basename(folder).replaceAll(/[^A-Za-z0-9]/g, "_")}`;
+  schemas.set(folder, schema);
+  return schema;
+}
+
+/** Leaves nothing of a test on the server: hundreds of schemas would make it slow. */
+export async function dropSchemas(folder: string): Promise<void> {
+  for (const [owner, schema] of schemas) {
+    if (!owner.startsWith(folder)) continue;
+    schemas.delete(owner);
+    const { dropSchema } = await import("./postgres_log.ts");
+    await dropSchema(schema);
+  }
 }
 
 /** The drivers of this runtime, its own first. */

@@ -16,7 +16,12 @@ export class Place {
 
   constructor(url: string) {
     this.url = url;
-    this.sql = postgres(url, { max: 10, onnotice: () => {}, connection: { search_path: this.schema } });
+    this.sql = postgres(url, {
+      max: 10,
+      idle_timeout: 2,
+      onnotice: () => {},
+      connection: { search_path: this.schema },
+    });
   }
 
   /** How tests open it, unless they say otherwise. */
@@ -48,6 +53,25 @@ export function onSchema(body: (place: Place) => Promise<void>, url = () => post
       await place.sql.end({ timeout: 1 });
     }
   };
+}
+
+/** Drops a schema of the server of this run. */
+export async function dropSchema(schema: string): Promise<void> {
+  emptied ??= new Place(postgresUrl!);
+  await emptied.sql.unsafe(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`);
+}
+
+let emptied: Place | undefined;
+
+/** A schema with nothing in it, the same one each time: to make one takes longer than most tests. */
+export async function emptySchema(): Promise<string> {
+  const place = emptied ??= new Place(postgresUrl!);
+  const [row] = await place.sql`SELECT to_regclass('lanes') IS NOT NULL AS found`;
+  if (row!.found) {
+    await place.sql`TRUNCATE events, threads, bases, purges, states`;
+    await place.sql`UPDATE lanes SET position = 0, time = 0, threads = 0, erased = 0, tombstone = 0, scrubbed = 0`;
+  }
+  return place.schema;
 }
 
 /** A server of the test's own, to be stopped and started. */

@@ -9,7 +9,7 @@ import process from "node:process";
 import { it } from "node:test";
 import { type ErrorCode, type Log, openLog, type OpenOptions, ThreadlogError } from "../../mod.ts";
 import { connect, type Connection, defaultDriver } from "../../backends/sqlite/driver.ts";
-import { isChosen, postgresUrl, schemaOf } from "./backends.ts";
+import { dropSchemas, isChosen, postgresUrl } from "./backends.ts";
 
 /** A test body that is given an empty folder, which is removed after it. */
 export function inFolder(body: (folder: string) => Promise<void> | void): () => Promise<void> {
@@ -19,6 +19,7 @@ export function inFolder(body: (folder: string) => Promise<void> | void): () => 
       await body(folder);
     } finally {
       rmSync(folder, { recursive: true, force: true });
+      await dropSchemas(folder);
     }
   };
 }
@@ -47,13 +48,11 @@ export function onEach(name: string, body: (log: Log) => Promise<void>, options:
   if (isChosen("sqlite")) it(`${name} (sqlite)`, onFile(body, opened));
   const url = postgresUrl;
   if (url === undefined || !isChosen("postgres")) return;
-  it(
-    `${name} (postgres)`,
-    inFolder(async (folder) => {
-      await using log = await openLog(url, { ...opened, schema: schemaOf(folder) });
-      await body(log);
-    }),
-  );
+  it(`${name} (postgres)`, async () => {
+    const { emptySchema } = await import("./postgres_log.ts");
+    await using log = await openLog(url, { ...opened, schema: await emptySchema() });
+    await body(log);
+  });
 }
 
 /** Resolves after a while. */

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { deltaChannelHistoryTests, specTest } from "@langchain/langgraph-checkpoint-validation";
 import { ThreadlogSaver } from "../../../adapters/langgraph/mod.ts";
+import { emptySchema } from "../../support/postgres_log.ts";
 
 const backend = process.env["THREADLOG_BACKEND"];
 const folders = new Map();
@@ -14,6 +15,9 @@ const initializer = {
   checkpointerName: `threadlog over ${backend}`,
   async createCheckpointer() {
     if (backend === "memory") return await ThreadlogSaver.open(":memory:");
+    if (backend === "postgres") {
+      return await ThreadlogSaver.open(process.env["THREADLOG_POSTGRES_URL"], { schema: await emptySchema() });
+    }
     const folder = mkdtempSync(join(tmpdir(), "threadlog-langgraph-"));
     const saver = await ThreadlogSaver.open(join(folder, "agent.db"));
     folders.set(saver, folder);

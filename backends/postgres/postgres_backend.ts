@@ -1,0 +1,354 @@
+/**
+ * The backend behind `openLog("postgres://user@host/database")`: one schema of a PostgreSQL database, which instances on
+ * any number of machines may share. Each call of the port is one call of a function there.
+ *
+ * What one instance reads of another's appends: once an append is acknowledged, every `head()` that begins later sees
+ * it, and so do `Log.refresh()` and a refused `expect`. Other reads look at most every 50 ms, and without waiting: they
+ * may miss what others have appended in the last 250 ms. Logs that one process has open on one schema tell each other
+ * and miss nothing. Positions are drawn under a lock that is kept until the commit, so that nothing ever appears before
+ * a position that was seen.
+ *
+ * @module
+ */
+
+import type {
+  AppendOutcome,
+  AppendRequest,
+  Backend,
+  BackendStats,
+  Chain,
+  KeyRange,
+  LogHead,
+  PositionRange,
+  ReadPoint,
+  SavedState,
+  StoredEvent,
+  ThreadRange,
+  ThreadRecord,
+  VersionRange,
+} from "../../log/backend.ts";
+import { Form } from "../../log/backend.ts";
+import { ThreadlogError } from "../../log/errors.ts";
+import type { ThreadPath } from "../../log/ids.ts";
+import type { Position } from "../../log/position.ts";
+import { packRequests, unpackOutcomes } from "./batch.ts";
+import type { Parameter, Row } from "./driver.ts";
+import { failure, threadFailure, writeFailure } from "./failures.ts";
+import { type OpenServer, openServer, type PostgresOptions } from "./open_server.ts";
+import { eventOf, nameBytes, recordOf } from "./rows.ts";
+
+/** How many erased events one purge step removes. */
+const PURGE_STEP = 1000;
+/** How often to look for others' appends while somebody asks, and how old the last look may be, in milliseconds. */
+const LOOK_MS = 50;
+const STALE_MS = 250;
+
+/** Events on a server. */
+export class PostgresBackend implements Backend {
+  readonly kind = "postgres";
+  readonly readOnly: boolean;
+  readonly codecId: string;
+  readonly #server: OpenServer;
+  readonly #options: PostgresOptions;
+  /** How far the log is known to go, how far its reader has been told, and when somebody last looked. */
+  #known: Position = 0;
+  #told: Position = 0;
+  #lookedAt = -Infinity;
+  #looking = false;
+  #closed = false;
+
+  private constructor(server: OpenServer, options: PostgresOptions) {
+    this.#server = server;
+    this.#options = options;
+    this.readOnly = options.readOnly;
+    this.codecId = server.codecId;
+  }
+
+  /** Opens or creates a log. Flat in its size. */
+  static async open(url: string, options: PostgresOptions): Promise<PostgresBackend> {
+    const backend = new PostgresBackend(await openServer(url, options), options);
+    backend.#siblings().add(backend);
+    return backend;
+  }
+
+  async append(requests: readonly AppendRequest[]): Promise<readonly AppendOutcome[]> {
+    this.#refuseReadOnly();
+    if (requests.length === 0) return [];
+    const { paths, json, bytes } = packRequests(requests);
+    const [row] = await this.#write("SELECT threadlog.append($1, $2, $3, $4, $5) AS outcomes", [
+      json,
+      bytes,
+      this.#options.now(),
+      this.#waitMs,
+      this.#options.durability === "full",
+    ], "appending");
+    const outcomes = unpackOutcomes(row!.outcomes, paths);
+    for (const outcome of outcomes) {
+      if (outcome.kind !== "appended" || outcome.placements.length === 0) continue;
+      const { position } = outcome.placements.at(-1)!;
+      // Others' positions before it are told by its own; those behind it are not.
+      this.#told = Math.max(this.#told, position);
+      this.#known = Math.max(this.#known, position);
+      this.#lookedAt = performance.now();
+      for (const sibling of this.#siblings()) sibling.#known = Math.max(sibling.#known, position);
+    }
+    return outcomes;
+  }
+
+  changed(): boolean {
+    if (this.#closed) return false;
+    const age = performance.now() - this.#lookedAt;
+    // After a pause a reader waits for one look; while it goes on reading, looks are made behind its back.
+    if (age > STALE_MS) return true;
+    if (age > LOOK_MS && !this.#looking) {
+      this.#looking = true;
+      // A failure shows to whoever reads once the last look is too old.
+      this.#look().catch(() => {}).finally(() => this.#looking = false);
+    }
+    return this.#known > this.#told;
+  }
+
+  async head(): Promise<LogHead> {
+    const head = await this.#look();
+    this.#told = Math.max(this.#told, head.position);
+    return head;
+  }
+
+  async #look(): Promise<LogHead> {
+    const [row] = await this.#read("SELECT position, time FROM threadlog.lanes WHERE lane = 1", []);
+    const head = { position: row!.position as number, time: row!.time as number };
+    this.#known = Math.max(this.#known, head.position);
+    this.#lookedAt = performance.now();
+    return head;
+  }
+
+  async purge(): Promise<boolean> {
+    this.#refuseReadOnly();
+    const sql = "SELECT threadlog.purge($1, $2) AS more";
+    const [row] = await this.#write(sql, [PURGE_STEP, this.#waitMs], "erasing");
+    return row!.more as boolean;
+  }
+
+  /**
+   * Writes the tables anew, which keeps others out meanwhile. (The server's write-ahead log, its standbys and its
+   * backups hold copies until they are recycled.)
+   */
+  async scrub(onlyIfDue = false): Promise<void> {
+    this.#refuseReadOnly();
+    const [lane] = await this.#read(
+      "SELECT tombstone + erased AS now, scrubbed FROM threadlog.lanes WHERE lane = 1",
+      [],
+    );
+    if (onlyIfDue && lane!.now === lane!.scrubbed) return;
+    const { writing, place, inSchema } = this.#server;
+    try {
+      await writing.script(`SET lock_timeout = ${this.#waitMs}`);
+      for (const table of ["threadlog.events", "threadlog.states"]) {
+        await writing.script(inSchema(`VACUUM (FULL) ${table}`));
+      }
+    } catch (error) {
+      throw failure(error, "scrubbing", place);
+    } finally {
+      await writing.script("RESET lock_timeout").catch(() => {});
+    }
+    await this.#write("UPDATE threadlog.lanes SET scrubbed = greatest(scrubbed, $1) WHERE lane = 1", [
+      lane!.now as number,
+    ], "scrubbing");
+  }
+
+  async thread(path: ThreadPath, at: ReadPoint): Promise<ThreadRecord | undefined> {
+    const [row] = await this.#readThread("SELECT * FROM threadlog.thread($1, $2, $3)", path, at, []);
+    return row && recordOf(row);
+  }
+
+  async threads({ prefix, after, limit, at }: ThreadRange): Promise<readonly ThreadRecord[]> {
+    const rows = await this.#read("SELECT * FROM threadlog.threads($1, $2, $3, $4)", [
+      nameBytes(prefix),
+      nameBytes(after ?? ""),
+      limit,
+      at,
+    ]);
+    return rows.map(recordOf);
+  }
+
+  async entry(path: ThreadPath, key: string, at: ReadPoint): Promise<Chain> {
+    const sql = "SELECT * FROM threadlog.entry($1, $2, $3, $4)";
+    return (await this.#readThread(sql, path, at, [nameBytes(key)])).map(eventOf);
+  }
+
+  async latest(path: ThreadPath, at: ReadPoint): Promise<Chain> {
+    return (await this.#readThread("SELECT * FROM threadlog.latest($1, $2, $3)", path, at, [])).map(eventOf);
+  }
+
+  async entries(path: ThreadPath, at: ReadPoint, range: KeyRange): Promise<readonly Chain[]> {
+    const { prefix, after, limit, reverse } = range;
+    const rows = await this.#readThread("SELECT * FROM threadlog.entries($1, $2, $3, $4, $5, $6, $7)", path, at, [
+      nameBytes(prefix),
+      after === undefined ? null : nameBytes(after),
+      limit,
+      reverse,
+    ]);
+    return chainsOf(rows.map(eventOf));
+  }
+
+  async history(path: ThreadPath, { from, to, limit, reverse }: VersionRange): Promise<readonly StoredEvent[]> {
+    const sql = "SELECT * FROM threadlog.history($1, $2, $3, $4, $5)";
+    return (await this.#read(sql, [nameBytes(path), from, to, limit, reverse])).map(eventOf);
+  }
+
+  async read({ after, to, limit }: PositionRange): Promise<readonly StoredEvent[]> {
+    return (await this.#read("SELECT * FROM threadlog.read($1, $2, $3)", [after, to, limit])).map(eventOf);
+  }
+
+  async byId(path: ThreadPath, id: string): Promise<StoredEvent | undefined> {
+    const sql = "SELECT * FROM threadlog.by_id($1, $2)";
+    const [row] = await this.#read(sql, [nameBytes(path), nameBytes(id)]);
+    return row && eventOf(row);
+  }
+
+  async positionAt(time: number, to: Position): Promise<Position> {
+    const [row] = await this.#read("SELECT threadlog.position_at($1, $2) AS position", [time, to]);
+    return row!.position as number;
+  }
+
+  async loadState(name: string): Promise<SavedState | undefined> {
+    const sql = "SELECT version, position, state FROM threadlog.states WHERE sha256(name) = sha256($1)";
+    const [row] = await this.#read(sql, [nameBytes(name)]);
+    return row as unknown as SavedState | undefined;
+  }
+
+  async saveState(name: string, { version, position, state }: SavedState): Promise<void> {
+    this.#refuseReadOnly();
+    const values = [nameBytes(name), version, position, state, this.#waitMs];
+    await this.#write("SELECT threadlog.save_state($1, $2, $3, $4, $5)", values, "saving a state");
+  }
+
+  async stats(): Promise<BackendStats> {
+    const [row] = await this.#read(
+      `SELECT threads, position - erased AS events, erased, EXISTS (SELECT FROM threadlog.purges) AS purging, (
+         SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
+         WHERE relnamespace = $1::text::regnamespace AND relkind = 'r'
+       ) AS "dataBytes"
+       FROM threadlog.lanes WHERE lane = 1`,
+      [`"${this.#options.schema}"`],
+    );
+    // The write-ahead log is the whole server's.
+    return { engine: this.#server.engine, ...row as unknown as Omit<BackendStats, "engine" | "walBytes">, walBytes: 0 };
+  }
+
+  async integrity(): Promise<readonly string[]> {
+    this.#refuseClosed();
+    try {
+      const rows = await this.#read(INTEGRITY, [`"${this.#options.schema}"`]);
+      return rows.map(({ finding }) => finding as string);
+    } catch (error) {
+      return [(error as Error).message];
+    }
+  }
+
+  // deno-lint-ignore require-await
+  async backup(_target: string): Promise<void> {
+    this.#refuseClosed();
+    throw new ThreadlogError("unsupported", "A log on a server is backed up with the server's own tools", {
+      place: this.#server.place,
+      remedy: `As in pg_dump --schema=${this.#options.schema}, which is restored to the same log.`,
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#siblings().delete(this);
+    if (this.#siblings().size === 0) siblings.delete(this.#server.place);
+    const { writing, reading, place } = this.#server;
+    try {
+      await Promise.all([writing.close(), reading.close()]);
+    } catch (error) {
+      throw failure(error, "closing it", place);
+    }
+  }
+
+  /** Another transaction is waited for this long; the server takes 0 for "for ever". */
+  get #waitMs(): number {
+    return Math.max(1, this.#options.busyTimeoutMs);
+  }
+
+  async #write(sql: string, parameters: readonly Parameter[], doing: string): Promise<Row[]> {
+    this.#refuseClosed();
+    const { writing, place, inSchema } = this.#server;
+    try {
+      return await writing.run(inSchema(sql), parameters);
+    } catch (error) {
+      throw writeFailure(error, doing, place);
+    }
+  }
+
+  async #read(sql: string, parameters: readonly Parameter[]): Promise<Row[]> {
+    this.#refuseClosed();
+    const { reading, place, inSchema } = this.#server;
+    try {
+      return await reading.ask(inSchema(sql), parameters);
+    } catch (error) {
+      throw failure(error, "reading", place);
+    }
+  }
+
+  async #readThread(sql: string, path: ThreadPath, at: ReadPoint, more: readonly Parameter[]): Promise<Row[]> {
+    this.#refuseClosed();
+    const { reading, place, inSchema } = this.#server;
+    const point = "version" in at ? [at.version, null] : [null, at.position];
+    try {
+      return await reading.ask(inSchema(sql), [nameBytes(path), ...point, ...more]);
+    } catch (error) {
+      const where = "version" in at ? `version ${at.version}` : `position ${at.position}`;
+      throw failure(threadFailure(error, path, where), "reading", place);
+    }
+  }
+
+  #refuseReadOnly(): void {
+    if (!this.readOnly) return;
+    throw new ThreadlogError("read_only", "The log is open read-only", { remedy: "Open it without { readOnly }." });
+  }
+
+  #refuseClosed(): void {
+    if (!this.#closed) return;
+    throw new ThreadlogError("closed", "The log is closed", { place: this.#server.place, remedy: "Open it again." });
+  }
+
+  /** The open logs of this process on the same schema: what one has committed, the others know of at once. */
+  #siblings(): Set<PostgresBackend> {
+    let found = siblings.get(this.#server.place);
+    if (found === undefined) siblings.set(this.#server.place, found = new Set());
+    return found;
+  }
+}
+
+const siblings = new Map<string, Set<PostgresBackend>>();
+
+/** Each chain ends with an event that is whole. */
+function chainsOf(events: readonly StoredEvent[]): Chain[] {
+  const chains: Chain[] = [];
+  let start = 0;
+  events.forEach(({ form, state }, index) => {
+    if (form !== Form.whole && state === undefined) return;
+    chains.push(events.slice(start, index + 1));
+    start = index + 1;
+  });
+  return chains;
+}
+
+/** The server checks its pages itself where it was made with checksums; what is left to check is that tables agree. */
+const INTEGRITY = `
+SELECT format('The index %s is not valid', indexrelid::regclass) AS finding
+FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
+WHERE c.relnamespace = $1::text::regnamespace AND NOT i.indisvalid
+UNION ALL
+SELECT format('The log goes to position %s, its events to %s', l.position, e.position)
+FROM threadlog.lanes l, (SELECT coalesce(max(position), 0) AS position FROM threadlog.events) e
+WHERE l.position <> e.position
+UNION ALL
+(
+  SELECT format('Thread number %s is at version %s, its events at %s', t.id, t.version, e.version)
+  FROM threadlog.threads t JOIN threadlog.events e ON e.position = t.position
+  WHERE e.thread <> t.id OR e.version <> t.version LIMIT 10
+)`;
