@@ -67,6 +67,12 @@ function encodeChecked(codec: Codec, value: unknown, limitBytes: number): Uint8A
     if (encoded instanceof Uint8Array) return new Uint8Array(encoded); // A copy: codecs may reuse their buffers.
     throw new TypeError("encode() must return a Uint8Array");
   });
+  if (bytes.length === 0) {
+    throw new ThreadlogError("unencodable", "The codec made no bytes of this value", {
+      place: "$",
+      remedy: "Use a codec that gives each value at least one byte: some databases can't tell none from nothing.",
+    });
+  }
   if (bytes.length > limitBytes) {
     throw new ThreadlogError("too_large", `A value that takes more than ${limitBytes} bytes can't be stored`, {
       place: "$",

@@ -8,7 +8,7 @@ import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } fr
 import { Fold, type ProjectionDefinition, type ProjectionStore } from "../projections/projection.ts";
 import { Keyspace, type KeyspaceRoot } from "../projections/keyspace.ts";
 import type { AppendRequest, Backend, EventInput, Expectation, ReadPoint, StoredEvent } from "./backend.ts";
-import { ThreadlogError } from "./errors.ts";
+import { closedError, ThreadlogError } from "./errors.ts";
 import type { Event } from "./event.ts";
 import { equal } from "./equal.ts";
 import { showPath, type ThreadPath } from "./ids.ts";
@@ -363,8 +363,4 @@ export class Core implements Source {
     // A patch depends on the state it met, so that only what it was meant for can be compared.
     return equal(asked.meta, kept.meta) && (input.type === "patch" || equal(asked.value, kept.value));
   }
-}
-
-function closedError(): ThreadlogError {
-  return new ThreadlogError("closed", "The log is closed", { remedy: "Open it again." });
 }

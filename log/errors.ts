@@ -177,3 +177,8 @@ export function assert(condition: unknown, invariant: string): asserts condition
 export function invalid(what: string, place: string, remedy: string, cause?: unknown): ThreadlogError {
   return new ThreadlogError("invalid_argument", what, { place, remedy, cause });
 }
+
+/** The one error of a log that is closed. */
+export function closedError(): ThreadlogError {
+  return new ThreadlogError("closed", "The log is closed", { place: "log", remedy: "Open it again." });
+}

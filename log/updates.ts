@@ -87,7 +87,8 @@ async function planRetry(core: Core, steps: readonly Step[]): Promise<AppendRequ
     if (found === undefined) continue;
     const after = found.position - index - 1;
     const earlier = await core.backend.read({ after, to: after + steps.length, limit: steps.length });
-    const events = steps.map((step, i) => "recipe" in step ? sameAgain(core, step, earlier[i]) : step);
+    const at = new Map(earlier.map((event) => [event.position, event]));
+    const events = steps.map((step, i) => "recipe" in step ? sameAgain(core, step, at.get(after + 1 + i)) : step);
     // To be found, never to be appended: should they be erased before that, the steps are planned anew.
     return { events, expects: [{ path, version: NO_VERSION }] };
   }

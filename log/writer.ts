@@ -7,7 +7,7 @@
 
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AppendOutcome, AppendRequest, Backend, StoredEvent } from "./backend.ts";
-import { ConflictError, OutcomeUnknownError, ThreadlogError } from "./errors.ts";
+import { closedError, ConflictError, OutcomeUnknownError, ThreadlogError } from "./errors.ts";
 import { showPath, type ThreadPath } from "./ids.ts";
 
 /** Something to append. */
@@ -90,6 +90,7 @@ export class Writer {
     if (this.#queue.length >= this.#limits.maxQueue || this.#queuedBytes >= this.#limits.maxQueueBytes) {
       return Promise.reject(
         new ThreadlogError("queue_full", `${this.#queue.length} appends of ${this.#queuedBytes} bytes are waiting`, {
+          place: "queue",
           remedy: "Await earlier appends, or flush(), before making more; this one was not written.",
         }),
       );
@@ -305,8 +306,4 @@ function withIds(error: unknown, request: AppendRequest): unknown {
 
 function idsOf({ events }: AppendRequest): string[] {
   return events.flatMap(({ id }) => id ?? []);
-}
-
-function closedError(): ThreadlogError {
-  return new ThreadlogError("closed", "The log is closed", { remedy: "Open it again." });
 }

@@ -177,7 +177,7 @@ export class Fold<State> {
     try {
       return this.#checked(this.definition.initial());
     } catch (cause) {
-      this.#threw("initial", "at its beginning", cause);
+      this.#threw("initial", "its beginning", cause);
       return undefined as State;
     }
   }

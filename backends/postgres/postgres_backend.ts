@@ -4,9 +4,10 @@
  *
  * What one instance reads of another's appends: once an append is acknowledged, every `head()` that begins later sees
  * it, and so do `Log.refresh()` and a refused `expect`. Other reads look at most every 50 ms, and without waiting: they
- * may miss what others have appended in the last 250 ms. Logs that one process has open on one schema tell each other
- * and miss nothing. Positions are drawn under a lock that is kept until the commit, so that nothing ever appears before
- * a position that was seen.
+ * may miss what others have appended in the last 250 ms. So may an update or an erasure of what another instance has
+ * only just made: it says that the key is missing, or finds nothing to erase. Logs that one process has open on one
+ * schema tell each other and miss nothing. Positions are drawn under a lock that is kept until the commit, so that
+ * nothing ever appears before a position that was seen.
  *
  * @module
  */

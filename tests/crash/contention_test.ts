@@ -96,7 +96,10 @@ async function contend(path: string): Promise<Contender[]> {
       process.kill(contender.child.process.pid!, "SIGCONT");
     }
   }
-  for (const { child } of living()) child.say("stop");
+  for (const { child } of living()) {
+    child.say("stop");
+    child.process.stdin!.end();
+  }
   await Promise.all(living().map(({ child }) => child.printed('{"kind":"stopped"')));
   return contenders;
 }

@@ -3,12 +3,12 @@
  * there that never was, the report names what is missing, and the new log is sound.
  */
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { type Event, openLog, salvage, type SalvageReport } from "../../mod.ts";
-import { all, inFolder, rawSql, refused, seeded } from "../support/scratch.ts";
+import { all, seeded } from "../support/scratch.ts";
 import { runs, seed } from "../support/seed.ts";
 import { atRisk, type Damage, type Damaged, TO_DATABASE, TO_WAL } from "./damage.ts";
 import { type Specimen, specimen } from "./specimen.ts";

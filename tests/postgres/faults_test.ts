@@ -3,11 +3,10 @@
  * kept, the next one finds its way, and a retry under the same id is kept once.
  */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { it } from "node:test";
 import { type Log, openLog, OutcomeUnknownError } from "../../mod.ts";
 import { setOf } from "../contract/world.ts";
-import { noPostgres } from "../support/backends.ts";
-import { onSchema, ownServer, type Place } from "../support/postgres_log.ts";
+import { describeOnServer, onSchema, ownServer, type Place } from "../support/postgres_log.ts";
 import { refused, seeded, sleep, until } from "../support/scratch.ts";
 import { TcpProxy } from "../support/tcp_proxy.ts";
 
@@ -65,7 +64,7 @@ async function disturb(log: Log, n: number, something: () => unknown): Promise<v
   }
 }
 
-describe("faults", { skip: noPostgres }, () => {
+describeOnServer("faults", () => {
   it(
     "an answer that is lost after the commit, and a request that is lost before",
     onProxy(async (log, proxy) => {

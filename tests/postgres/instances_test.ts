@@ -3,10 +3,9 @@
  * server makes two logs of one process strangers to each other.
  */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { it } from "node:test";
 import { defineProjection, type Log, openLog } from "../../mod.ts";
-import { noPostgres } from "../support/backends.ts";
-import { onSchema } from "../support/postgres_log.ts";
+import { describeOnServer, onSchema } from "../support/postgres_log.ts";
 import { all, sleep, until } from "../support/scratch.ts";
 import { TcpProxy } from "../support/tcp_proxy.ts";
 
@@ -24,7 +23,7 @@ function onTwo(body: (one: Log, other: Log) => Promise<void>): () => Promise<voi
   });
 }
 
-describe("instances", { skip: noPostgres }, () => {
+describeOnServer("instances", () => {
   it(
     "A34: a read is behind by 250 ms at most, and refresh() misses nothing",
     onTwo(async (one, other) => {

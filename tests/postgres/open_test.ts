@@ -2,18 +2,14 @@
  * Opening a log on a server: what is made, by however many at once, and what is refused, with nothing changed.
  */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { it } from "node:test";
 import { openLog } from "../../mod.ts";
 import { MemoryBackend } from "../../backends/memory/memory_backend.ts";
 import { PostgresBackend } from "../../backends/postgres/postgres_backend.ts";
 import { at, forkOf, inputOf, setOf } from "../contract/world.ts";
-import { noPostgres, postgresUrl } from "../support/backends.ts";
-import { onSchema, ownServer, type Place } from "../support/postgres_log.ts";
+import { postgresUrl } from "../support/backends.ts";
+import { describeOnServer, onSchema, ownServer, type Place } from "../support/postgres_log.ts";
 import { all, refused } from "../support/scratch.ts";
-
-describe("server", () => {
-  it("there is one for these tests", { skip: noPostgres }, () => assert.ok(postgresUrl));
-});
 
 /** What there is in the schema, as one text. */
 async function described({ sql, schema }: Place): Promise<string> {
@@ -24,7 +20,7 @@ async function described({ sql, schema }: Place): Promise<string> {
   return rows.map(({ line }) => line).join("\n");
 }
 
-describe("opening", { skip: noPostgres }, () => {
+describeOnServer("opening", () => {
   it(
     "A33: 8 instances set up one empty database at once",
     onSchema(async (place) => {
@@ -137,7 +133,7 @@ describe("opening", { skip: noPostgres }, () => {
   });
 });
 
-describe("values and names", { skip: noPostgres }, () => {
+describeOnServer("values and names", () => {
   it(
     "A32: U+0000 in a value, a key, metadata and every name",
     onSchema(async ({ schema, url }) => {

@@ -3,14 +3,13 @@
  */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { describe, it } from "node:test";
+import { it } from "node:test";
 import type postgres from "postgres";
 import type { PostgresBackend } from "../../backends/postgres/postgres_backend.ts";
 import { packRequests } from "../../backends/postgres/batch.ts";
 import type { EventInput } from "../../log/backend.ts";
 import { setOf } from "../contract/world.ts";
-import { noPostgres } from "../support/backends.ts";
-import { onSchema, type Place } from "../support/postgres_log.ts";
+import { describeOnServer, onSchema, type Place } from "../support/postgres_log.ts";
 import { seeded, sleep, until } from "../support/scratch.ts";
 
 const WRITERS = 8;
@@ -60,7 +59,7 @@ async function appendPlainly(place: Place, pauseMs: number): Promise<void> {
   });
 }
 
-describe("order", { skip: noPostgres }, () => {
+describeOnServer("order", () => {
   it(
     "8 instances append at once and a poller misses nothing",
     onSchema(async (place) => {

@@ -2,12 +2,11 @@
  * One call of the port is one round trip, counted by a proxy.
  */
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { it } from "node:test";
 import type { Backend } from "../../log/backend.ts";
 import { openLog } from "../../mod.ts";
 import { at, forkOf, setOf } from "../contract/world.ts";
-import { noPostgres } from "../support/backends.ts";
-import { onSchema } from "../support/postgres_log.ts";
+import { describeOnServer, onSchema } from "../support/postgres_log.ts";
 import { TcpProxy } from "../support/tcp_proxy.ts";
 
 const path = at("t");
@@ -42,7 +41,7 @@ const CALLS: Readonly<Record<string, (backend: Backend) => Promise<unknown>>> = 
   "stats": (backend) => backend.stats(),
 };
 
-describe("round trips", { skip: noPostgres }, () => {
+describeOnServer("round trips", () => {
   it(
     "each call of the port makes one",
     onSchema(async (place) => {

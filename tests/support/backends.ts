@@ -1,6 +1,6 @@
 /**
  * Every backend that this runtime can run: memory, SQLite under each driver there is, and PostgreSQL where run.mjs has
- * found a server (tests/postgres/server_test.ts says if not). THREADLOG_OVER=postgres leaves out all others.
+ * found a server (tests/postgres says why, if not). THREADLOG_OVER=postgres leaves out all others.
  */
 import { basename, join } from "node:path";
 import process from "node:process";

@@ -2,10 +2,11 @@
  * What the tests of the PostgreSQL backend share: a schema of their own, raw SQL, and backends on it.
  */
 import { randomUUID } from "node:crypto";
+import { describe, it } from "node:test";
 import postgres from "postgres";
 import type { PostgresOptions } from "../../backends/postgres/open_server.ts";
 import { PostgresBackend } from "../../backends/postgres/postgres_backend.ts";
-import { postgresUrl } from "./backends.ts";
+import { noPostgres, postgresUrl } from "./backends.ts";
 
 /** A schema on the server of this run. */
 export class Place {
@@ -40,6 +41,12 @@ export class Place {
   open(options: Partial<PostgresOptions> = {}, url: string = this.url): Promise<PostgresBackend> {
     return PostgresBackend.open(url, this.options(options));
   }
+}
+
+/** Tests that need the server; without one, a single test says so. */
+export function describeOnServer(name: string, body: () => void): void {
+  if (noPostgres === false) describe(name, body);
+  else describe(name, () => it("needs a server", { skip: noPostgres }, () => {}));
 }
 
 /** A test body that is given a schema of its own, which is dropped after it. */
