@@ -21,7 +21,8 @@ import type {
   ThreadRecord,
   VersionRange,
 } from "../../log/backend.ts";
-import type { ThreadPath } from "../../log/ids.ts";
+import { ThreadlogError } from "../../log/errors.ts";
+import { compareNames, showPath, type ThreadPath } from "../../log/ids.ts";
 import type { Position } from "../../log/position.ts";
 import type { EventStore, PackedEvent } from "./event_store.ts";
 import { chainOf, type Cut, cutAt, eventAt, historyOf, listEntries, newestOf, ownById, recordAt } from "./lineage.ts";
@@ -113,8 +114,10 @@ export abstract class EmbeddedBackend implements Backend {
             if (records.length === range.limit) break;
           }
         }
-        if (nodes.length === 0) break;
-        after = nodes.at(-1)!.path;
+        const last = nodes.at(-1)?.path;
+        if (last === undefined) break;
+        if (after !== undefined && compareNames(last, after) <= 0) throw outOfOrder(last);
+        after = last;
       }
       return records;
     });
@@ -194,6 +197,14 @@ export abstract class EmbeddedBackend implements Backend {
       return cut === undefined ? [] : read(cut);
     });
   }
+}
+
+/** A damaged index can lead in a circle. */
+function outOfOrder(path: ThreadPath): ThreadlogError {
+  return new ThreadlogError("corrupt", "The index of threads is out of order", {
+    place: `thread ${showPath(path)}`,
+    remedy: "Run verify() for the full extent, and restore from a backup.",
+  });
 }
 
 function bytesOf(requests: readonly AppendRequest[]): number {

@@ -126,10 +126,12 @@ export class Payloads {
 
   /** The position of the payload that an event's value is read from. */
   #rootOf(event: PackedEvent | undefined): Position | undefined {
-    for (let at = event; at !== undefined; at = at.base === undefined ? undefined : this.#store.event(at.base)) {
-      if (payloadOf(at) !== undefined) return at.position;
+    let at = event;
+    while (at !== undefined && payloadOf(at) === undefined) {
+      const { base, position } = at;
+      at = base === undefined || base >= position ? undefined : this.#store.event(base);
     }
-    return undefined;
+    return at?.position;
   }
 
   /** Follows an event that has been inserted. */
@@ -174,7 +176,9 @@ export class Payloads {
     const { packed, ...rest } = event;
     const { value, state, packing } = packed;
     if (packing === undefined) return { ...rest, value, state };
-    const { bytes } = this.#payload(event.position, event)!;
+    const known = this.#payload(event.position, event);
+    if (known === undefined) throw damaged(event, new RangeError("there are none"));
+    const { bytes } = known;
     return event.form === Form.whole ? { ...rest, value: bytes, state } : { ...rest, value, state: bytes };
   }
 

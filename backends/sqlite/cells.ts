@@ -10,8 +10,9 @@ import type { Row, SqlValue } from "./driver.ts";
 const utf8 = new TextEncoder();
 const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A whole number. */
-export function integer(row: Row, column: string): number {
+/** A whole number. Of a row that must be there. */
+export function integer(row: Row | undefined, column: string): number {
+  if (row === undefined) throw corrupt("A row of the file's own notes is missing", "table meta");
   const value = row[column];
   if (typeof value !== "number" || !Number.isSafeInteger(value)) throw corruptCell(row, column, "a whole number");
   return value;

@@ -41,7 +41,7 @@ export class EventIndex {
   /** The newest events, which the index tables do not have yet. */
   get #tail(): Tail {
     if (this.#isTailCurrent) return this.#tailSoFar!;
-    const indexed = integer(this.#sql.indexed.get()!, "value");
+    const indexed = integer(this.#sql.indexed.get(), "value");
     let tail = this.#tailSoFar;
     if (tail?.start !== indexed) tail = new Tail(indexed);
     for (const row of this.#sql.unindexed.all(tail.end)) addRow(tail, row);

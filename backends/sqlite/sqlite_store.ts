@@ -122,6 +122,10 @@ export class SqliteStore implements EventStore {
     const id = integer(row, "id");
     const at = this.#index.headOf(id);
     const head = at === undefined ? undefined : this.#sql.nodeHead.get(at);
+    // A thread that came from a later one, or from itself, would be followed for ever.
+    if (row.parent !== null && integer(row, "parent") >= id) {
+      throw corrupt(`Thread number ${id} was forked from one that came later`, "table threads");
+    }
     const node: ThreadNode = {
       id,
       path: decodeName(row, "path") as ThreadPath,
@@ -313,7 +317,7 @@ export class SqliteStore implements EventStore {
 
   /** Whether copies of what was erased may be left in the file. */
   get isScrubDue(): boolean {
-    return integer(this.#sql.scrubDue.get()!, "value") !== 0;
+    return integer(this.#sql.scrubDue.get(), "value") !== 0;
   }
 
   /** Notes that none are left. */
@@ -327,12 +331,12 @@ export class SqliteStore implements EventStore {
   }
 
   saveState(name: string, { version, position, state }: SavedState): void {
-    if (position < integer(this.#sql.lastTombstone.get()!, "value")) return;
+    if (position < integer(this.#sql.lastTombstone.get(), "value")) return;
     this.#sql.saveState.run(utf8.encode(name), version, position, state);
   }
 
   counts(): Pick<BackendStats, "threads" | "events" | "erased" | "purging"> {
-    const erased = integer(this.#sql.erased.get()!, "value");
+    const erased = integer(this.#sql.erased.get(), "value");
     const threads = (this.#sql.threadCount.get()!.n as number | null) ?? 0;
     const purging = this.#sql.nextToPurge.get() !== undefined;
     return { threads, events: this.head().position - erased, erased, purging };

@@ -36,6 +36,8 @@ export function onFile(
   });
 }
 
+let schemas = 0;
+
 /** A test that runs on an open log in memory, on one in a file, and, where there is one, on a server. */
 export function onEach(name: string, body: (log: Log) => Promise<void>, options: OpenOptions = {}): void {
   const opened = { durability: "normal", ...options } as const;
@@ -50,7 +52,9 @@ export function onEach(name: string, body: (log: Log) => Promise<void>, options:
   if (url === undefined || !isChosen("postgres")) return;
   it(`${name} (postgres)`, async () => {
     const { emptySchema } = await import("./postgres_log.ts");
-    await using log = await openLog(url, { ...opened, schema: await emptySchema() });
+    // One that was used before remembers its codec.
+    const schema = options.codec === undefined ? await emptySchema() : `codec_${process.pid}_${++schemas}`;
+    await using log = await openLog(url, { ...opened, schema });
     await body(log);
   });
 }
