@@ -15,7 +15,7 @@ import { invalid, ThreadlogError } from "./errors.ts";
 import type { EraseEvent, Event, Immutable } from "./event.ts";
 import { parsePrefix, parseThreadId, type ThreadId, type ThreadPath } from "./ids.ts";
 import { parsePath } from "./paths.ts";
-import { type LogPoint, parseLogPoint, type Position } from "./position.ts";
+import { END, type LogPoint, parseLogPoint, type Position } from "./position.ts";
 import { read, type ReadOptions, subscribe, type SubscribeOptions } from "./subscription.ts";
 import { type EraseOptions, eraseThreads, parseErase, scrubFile, Thread } from "./thread.ts";
 import { verify, type VerifyReport } from "./verify.ts";
@@ -175,7 +175,8 @@ export class Log implements AsyncDisposable {
       tombstones.push(...await eraseThreads(this.#core, paths, meta));
       paths = [];
     };
-    for await (const { thread } of this.threads({ prefix })) {
+    // Others' threads of this very moment, too: what is to be erased must not be missed.
+    for await (const { thread } of listThreads(this.#core, { prefix }, () => Promise.resolve(END))) {
       paths.push(parseThreadId(thread));
       if (paths.length === ERASE_BATCH) await flush();
     }

@@ -74,3 +74,6 @@ export function parseThreadPoint(point: unknown, place: string): Point {
   }
   throw invalid("Not a point of the thread", place, SHAPES);
 }
+
+/** Behind every position there will ever be. */
+export const END: Position = Number.MAX_SAFE_INTEGER as Position;

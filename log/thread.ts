@@ -23,7 +23,7 @@ import {
 import { bisect, blame } from "./history.ts";
 import { parseEventId, parseKey, parseThreadId, showPath } from "./ids.ts";
 import { type ThreadId, threadIdOf, type ThreadPath } from "./ids.ts";
-import { parseThreadPoint, type Point, type ThreadPoint, type Version } from "./position.ts";
+import { END, parseThreadPoint, type Point, type ThreadPoint, type Version } from "./position.ts";
 import type { Recipe } from "./recipe.ts";
 import { parseLimit } from "./subscription.ts";
 import { planSteps } from "./updates.ts";
@@ -345,7 +345,7 @@ export async function eraseThreads(core: Core, paths: readonly ThreadPath[], met
       const events: EventInput[] = [];
       const expects: Expectation[] = [];
       for (const path of paths) {
-        const thread = await core.backend.thread(path, { position: core.keyspace.root.position });
+        const thread = await core.backend.thread(path, { position: END });
         const { version = 0, erased = 0 } = thread ?? {};
         if (version === 0 || (erased > 0 && version === erased + 1)) continue;
         events.push(core.records.input({ path, type: "erase", meta, value: { through: version } }));

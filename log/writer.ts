@@ -210,12 +210,12 @@ export class Writer {
     return batch;
   }
 
-  /** A request as of the state now; again, if another process erases what it is made from. */
+  /** A request as of the state now; again, if others may have erased or made what it is made from. */
   async #planned(request: () => Promise<AppendRequest>): Promise<AppendRequest> {
     try {
       return await request();
     } catch (error) {
-      if (!(error instanceof ThreadlogError && error.code === "erased")) throw error;
+      if (!(error instanceof ThreadlogError && ["erased", "not_found"].includes(error.code))) throw error;
       await this.#catchUp();
       return await request();
     }

@@ -9,7 +9,7 @@ import { commands, finish } from "./model/commands.ts";
 import { Expected, Session } from "./model/session.ts";
 import { logSubjects } from "./support/backends.ts";
 import { inFolder } from "./support/scratch.ts";
-import { runs, seed } from "./support/seed.ts";
+import { runs, seed, timeLimit } from "./support/seed.ts";
 
 /** Small enough that threads are forgotten all the time, and reads are cold. */
 const TINY = 2000;
@@ -36,7 +36,7 @@ for (const subject of logSubjects) {
         await fc.assert(property, {
           numRuns: runs(subject.durable ? 15 : 60),
           seed,
-          interruptAfterTimeLimit: LIMIT_MS,
+          interruptAfterTimeLimit: timeLimit(LIMIT_MS),
         });
       });
     });

@@ -6,6 +6,8 @@
  *   npm run test:bun -- codec       on one runtime
  *   npm run test:postgres           what runs on every backend, on PostgreSQL only, and its own tests
  *
+ * Without a name, the crash tests and what concerns PostgreSQL run on one runtime each, in turn.
+ *
  * Each file runs in a process of its own on each runtime: a crash, a hang or an `exit` costs that file only, and a file
  * that runs no test fails.
  */
@@ -64,6 +66,22 @@ function isForEachBackend(file) {
     /support\/backends\.ts"|\bonEach\b/.test(readFileSync(join(ROOT, file), "utf8"));
 }
 
+/**
+ * A run of everything takes turns, so that it ends in minutes: what costs most, and each file's part on PostgreSQL, runs on
+ * one runtime each. Asked for by name, a file runs on all.
+ */
+function isOnce(file) {
+  return file.startsWith("tests/crash/") || file.startsWith("tests/postgres/");
+}
+
+/** A server is slow: random tests are cut short, which npm run test:postgres does not. */
+const HERE = { THREADLOG_PROPERTY_MS: "12000" };
+/** What keeps a file from using the server. */
+const ELSEWHERE = {
+  THREADLOG_POSTGRES_URL: "",
+  THREADLOG_POSTGRES_REASON: "it runs on another runtime; npm run test:postgres runs it on all",
+};
+
 /** One server for all files; without one, its tests say why they are skipped. */
 async function startServer(files) {
   if (process.env.THREADLOG_POSTGRES_URL || !files.some(isForEachBackend)) return undefined;
@@ -84,8 +102,9 @@ function testFiles(filters) {
     .sort();
 }
 
-async function runJob({ runtime, path, file, report }) {
+async function runJob({ runtime, path, file, report, env }) {
   const { code, output, timedOut, seconds } = await run(path, RUNTIMES[runtime](file, report), {
+    env,
     limitMs: FILE_LIMIT_MS,
   });
   const cases = existsSync(report) ? casesOf(readFileSync(report, "utf8")) : [];
@@ -97,7 +116,7 @@ async function runJob({ runtime, path, file, report }) {
     ? `exit ${code} although no test failed`
     : undefined;
   if (broken !== undefined) cases.push({ name: broken, state: "failed", text: output });
-  return { runtime, file, cases, seconds };
+  return { runtime, file, cases, seconds, elsewhere: env === ELSEWHERE };
 }
 
 async function runAll(jobs) {
@@ -158,6 +177,7 @@ function printDifferences(results) {
   const byFile = new Map();
   for (const result of results) byFile.set(result.file, [...byFile.get(result.file) ?? [], result]);
   for (const [file, each] of byFile) {
+    if (each.length < 2 || each.some(({ elsewhere }) => elsewhere)) continue;
     const counts = each.map(({ runtime, cases }) => `${runtime} ${cases.length}`).sort();
     if (new Set(each.map(({ cases }) => cases.length)).size > 1) console.log(`note: ${file} ran ${counts.join(", ")}`);
   }
@@ -180,9 +200,16 @@ async function main() {
   try {
     const jobs = [];
     const paths = new Map(names.map((runtime) => [runtime, tool(runtime)]));
+    const takesTurns = over === "" && filters.length === 0 && names.length > 1;
+    let turn = 0;
     for (const file of files) {
+      const once = takesTurns && isOnce(file);
+      const server = takesTurns && isForEachBackend(file);
+      const chosen = names[once || server ? turn++ % names.length : 0];
       for (const [runtime, path] of paths) {
-        jobs.push({ runtime, path, file, report: join(folder, `${jobs.length}.xml`) });
+        if (once && runtime !== chosen) continue;
+        const env = !server ? {} : runtime === chosen ? HERE : ELSEWHERE;
+        jobs.push({ runtime, path, file, env, report: join(folder, `${jobs.length}.xml`) });
       }
     }
     results.push(...await runAll(jobs));

@@ -11,7 +11,7 @@ import { type Log, openLog } from "../mod.ts";
 import type { Row } from "../backends/sqlite/driver.ts";
 import { logSubjects } from "./support/backends.ts";
 import { inFolder, onEach, onFile, rawConnection, rawSql, refused, seeded } from "./support/scratch.ts";
-import { seed } from "./support/seed.ts";
+import { seed, timeLimit } from "./support/seed.ts";
 
 const RUNS = Number(process.env.THREADLOG_RUNS ?? 1);
 
@@ -181,7 +181,7 @@ describe("any history of edits reads back exactly at every version", () => {
             rmSync(place, { recursive: true, force: true });
           }
         });
-        await fc.assert(property, { numRuns: 25 * RUNS, seed, interruptAfterTimeLimit: 30_000 });
+        await fc.assert(property, { numRuns: 25 * RUNS, seed, interruptAfterTimeLimit: timeLimit(30_000) });
       }),
     );
   }

@@ -3,7 +3,7 @@
  */
 import fc from "fast-check";
 import type { BackendSubject } from "../support/backends.ts";
-import { runs, seed } from "../support/seed.ts";
+import { runs, seed, timeLimit } from "../support/seed.ts";
 import { agrees } from "./agreement.ts";
 import { at, onStore, type World } from "./world.ts";
 
@@ -74,6 +74,6 @@ export function randomHistories(subject: BackendSubject, reopening: boolean): ()
         await agrees(world);
       })();
     });
-    await fc.assert(property, { numRuns: runs(reopening ? 8 : 25), seed, interruptAfterTimeLimit: 40_000 });
+    await fc.assert(property, { numRuns: runs(reopening ? 8 : 25), seed, interruptAfterTimeLimit: timeLimit(40_000) });
   };
 }

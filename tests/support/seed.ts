@@ -1,6 +1,6 @@
 /**
  * The seed of random tests: the same in every run, unless THREADLOG_SEED names another. THREADLOG_RUNS multiplies how
- * often they run.
+ * often they run; THREADLOG_PROPERTY_MS bounds how long.
  */
 import process from "node:process";
 
@@ -11,6 +11,11 @@ const factor = number("THREADLOG_RUNS", 1);
 /** How often to run what runs `usual` times by default. */
 export function runs(usual: number): number {
   return Math.ceil(usual * factor);
+}
+
+/** How long one property may take, in milliseconds, however few its runs are by then. */
+export function timeLimit(usual: number): number {
+  return Math.min(usual, number("THREADLOG_PROPERTY_MS", usual));
 }
 
 function number(name: string, fallback: number): number {
