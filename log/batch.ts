@@ -48,6 +48,7 @@ export interface BatchThread<State = AnyState> {
 export class Batch {
   readonly #core: Core;
   readonly #steps: Step[] = [];
+  readonly #ids = new Map<ThreadPath, Set<string>>();
   readonly #expects = new Map<ThreadPath, Expectation>();
   #sealed = false;
 
@@ -93,8 +94,13 @@ export class Batch {
       }
       this.#expects.set(path, expectation);
     }
-    if (step.id !== undefined && this.#steps.some((other) => other.path === path && other.id === step.id)) {
-      throw invalid(`The id ${JSON.stringify(step.id)} is used twice in the batch`, "id", "Give each event its own.");
+    if (step.id !== undefined) {
+      let ids = this.#ids.get(path);
+      if (ids === undefined) this.#ids.set(path, ids = new Set());
+      if (ids.has(step.id)) {
+        throw invalid(`The id ${JSON.stringify(step.id)} is used twice in the batch`, "id", "Give each event its own.");
+      }
+      ids.add(step.id);
     }
     this.#steps.push(step);
   }

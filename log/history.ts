@@ -4,6 +4,7 @@
  * @module
  */
 
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Chain, StoredEvent } from "./backend.ts";
 import type { Core } from "./core.ts";
 import { equal } from "./equal.ts";
@@ -26,7 +27,9 @@ export async function blame(
   let chain = await entryBefore(core, path, key, head);
   if (chain.length === 0) return await lastRemoval(core, path, key, head);
   let value = core.records.value(chain).read();
-  while (true) {
+  for (let step = 1;; step++) {
+    // A key may have very many versions: others have their turn in between.
+    if (step % PAGE === 0) await nextTurn();
     const event = chain[0]!;
     const earlier = await entryBefore(core, path, key, event.version - 1);
     if (earlier.length === 0) return hasAt(value, segments) ? event : undefined;

@@ -232,6 +232,11 @@ describe("subscribe", () => {
         for (let j = 0; j < 500; j++) batch.thread(`t${j % 7}`).put(`k${j}`, i);
       });
     }
+    for (let i = 0; i < 3; i++) {
+      await log.batch((batch) => {
+        for (let j = 0; j < 300; j++) batch.thread("blamed").put("k", { j });
+      });
+    }
     for (
       const walk of [
         () => all(log.read()),
@@ -239,6 +244,7 @@ describe("subscribe", () => {
         () => all(log.thread("t1").replay()),
         () => all(log.diff(0, 10_000)),
         () => log.verify(),
+        () => log.thread("blamed").blame("k", "/never"),
       ]
     ) {
       let turns = 0;
