@@ -12,6 +12,7 @@
  * @module
  */
 
+import { setTimeout as sleep } from "node:timers/promises";
 import type {
   AppendOutcome,
   AppendRequest,
@@ -43,6 +44,8 @@ const PURGE_STEP = 1000;
 /** How often to look for others' appends while somebody asks, and how old the last look may be, in milliseconds. */
 const LOOK_MS = 50;
 const STALE_MS = 250;
+/** How often to see whether older transactions have ended, in milliseconds. */
+const LOOK_AGAIN_MS = 20;
 
 /** Events on a server. */
 export class PostgresBackend implements Backend {
@@ -142,6 +145,7 @@ export class PostgresBackend implements Backend {
     );
     if (onlyIfDue && lane!.now === lane!.scrubbed) return;
     const { writing, place, inSchema } = this.#server;
+    await this.#outlast();
     try {
       await writing.script(`SET lock_timeout = ${this.#waitMs}`);
       for (const table of ["threadlog.events", "threadlog.states"]) {
@@ -155,6 +159,26 @@ export class PostgresBackend implements Backend {
     await this.#write("UPDATE threadlog.lanes SET scrubbed = greatest(scrubbed, $1) WHERE lane = 1", [
       lane!.now as number,
     ], "scrubbing");
+  }
+
+  /** VACUUM keeps what a transaction that is still open might look at: waits for those that began before now. */
+  async #outlast(): Promise<void> {
+    const [row] = await this.#read("SELECT pg_current_xact_id()::text AS mark", []);
+    for (const deadline = performance.now() + this.#waitMs;;) {
+      const [older] = await this.#read(
+        `SELECT count(*)::int AS n FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+           AND age(backend_xmin) > age($1::text::xid8::xid)`,
+        [row!.mark as string],
+      );
+      if (older!.n === 0) return;
+      if (performance.now() > deadline) {
+        throw new ThreadlogError("busy", "Open transactions keep what was erased from being removed from the files", {
+          place: this.#server.place,
+          remedy: "The erasure itself is done; call compact() when they have ended (pg_stat_activity shows them).",
+        });
+      }
+      await sleep(LOOK_AGAIN_MS);
+    }
   }
 
   async thread(path: ThreadPath, at: ReadPoint): Promise<ThreadRecord | undefined> {

@@ -254,4 +254,20 @@ describeOnServer("values and names", () => {
       assert.equal(await log.thread("other").get("k"), "kept");
     }),
   );
+
+  it(
+    "compacting waits for transactions that could still look at what was erased, and says so if they do not end",
+    onSchema(async ({ schema, sql, url }) => {
+      await using log = await openLog(url, { schema, busyTimeoutMs: 300 });
+      await log.thread("t").put("k", 1);
+      const other = await sql.reserve();
+      await other`BEGIN ISOLATION LEVEL REPEATABLE READ`;
+      await other`SELECT count(*) FROM events`;
+      await log.erase("t", { scrub: false });
+      await refused("busy", () => log.compact());
+      await other`COMMIT`;
+      other.release();
+      await log.compact();
+    }),
+  );
 });
