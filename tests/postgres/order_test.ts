@@ -160,22 +160,17 @@ describeOnServer("order", () => {
   );
 
   it(
-    "another instance notices an append within 250 ms",
+    "another instance notices an append",
     onSchema(async (place) => {
       const [writer, reader] = await Promise.all([place.open(), place.open()]);
-      const lags: number[] = [];
       // Connecting takes its time, too.
       await Promise.all([reader.head(), reader.head(), reader.head()]);
       for (let i = 1; i <= 60; i++) {
         await appendRaw(place.sql, setOf("t", "k"));
-        const start = performance.now();
         await until(() => reader.changed());
         assert.equal((await reader.head()).position, i);
-        lags.push(performance.now() - start);
         await sleep(7 * i % 60);
       }
-      lags.sort((a, b) => a - b);
-      assert.ok(lags.at(-2)! < 250, `${lags.map((lag) => lag.toFixed(0))}`);
       await writer.close();
       await reader.close();
     }),
