@@ -371,6 +371,25 @@ describe("deltas and others", () => {
   });
 
   it(
+    "what a transaction that was undone has left in memory is not read in its place",
+    onFile(async (log) => {
+      const { SqliteStore } = await import("../backends/sqlite/sqlite_store.ts");
+      const { index } = SqliteStore.prototype;
+      SqliteStore.prototype.index = () => {
+        throw new Error("at the last moment");
+      };
+      try {
+        await assert.rejects(() => log.thread("t").put("k", { text: "never written ".repeat(2000) }), /last moment/);
+      } finally {
+        SqliteStore.prototype.index = index;
+      }
+      const value = { text: "written ".repeat(3000) };
+      assert.equal((await log.thread("t").append("said", value)).position, 1);
+      assert.deepEqual((await log.thread("t").replay().next()).value.value, value);
+    }),
+  );
+
+  it(
     "a payload that is damaged is an error that names the place, and the rest stays readable",
     inFolder(async (folder) => {
       const random = seeded(17);
