@@ -6,7 +6,7 @@
 
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { Fold, type ProjectionDefinition, type ProjectionStore } from "../projections/projection.ts";
-import { Keyspace, type KeyspaceRoot } from "../projections/keyspace.ts";
+import { Keyspace, type KeyspaceRoot, type MaybePromise } from "../projections/keyspace.ts";
 import type { AppendRequest, Backend, EventInput, Expectation, ReadPoint, StoredEvent } from "./backend.ts";
 import { closedError, ThreadlogError } from "./errors.ts";
 import type { Event } from "./event.ts";
@@ -31,8 +31,16 @@ const PAGE = 512;
 /** When others have written more than this, the keyspace is forgotten rather than brought up to date. */
 const MAX_CATCH_UP = 10_000;
 
-/** A moment to read at: a state that is in memory (live if it stands for now), or a point of the log. */
-export type Moment = { readonly root: KeyspaceRoot; readonly isLive?: true } | { readonly at: ReadPoint };
+/** A state that is in memory, and stands for now. */
+export interface LiveMoment {
+  readonly root: KeyspaceRoot;
+  readonly isLive: true;
+}
+
+/** A moment to read at: a state that is in memory, or a point of the log. */
+export type Moment = LiveMoment | { readonly root: KeyspaceRoot; readonly isLive?: undefined } | {
+  readonly at: ReadPoint;
+};
 
 /** The shared middle of a log. */
 export class Core implements Source {
@@ -73,24 +81,44 @@ export class Core implements Source {
     return this.backend.changed() ? this.writer.refresh() : undefined;
   }
 
-  /** The state now. */
-  async current(): Promise<KeyspaceRoot> {
-    const fresh = this.fresh();
-    if (fresh !== undefined) await fresh;
-    return this.keyspace.root;
+  /** The state now. A promise of it only where others have appended. */
+  current(): MaybePromise<KeyspaceRoot> {
+    return this.fresh()?.then(() => this.keyspace.root) ?? this.keyspace.root;
   }
 
-  /** Reads at a moment; of a live one again, if what it was about to read has been erased since. */
-  async readAt<T, M extends Moment>(moment: () => Promise<M>, read: (moment: M) => Promise<T>): Promise<T> {
-    while (true) {
-      const at = await moment();
+  /** The same, as the moment that stands for now. */
+  live(): MaybePromise<LiveMoment> {
+    const root = this.current();
+    return root instanceof Promise ? root.then((root) => ({ root, isLive: true })) : { root, isLive: true };
+  }
+
+  /**
+   * Reads at a moment; of a live one again, if what it was about to read has been erased since. Where all is in memory,
+   * nothing is awaited.
+   */
+  readAt<T, M extends Moment>(moment: () => MaybePromise<M>, read: (moment: M) => MaybePromise<T>): MaybePromise<T> {
+    const at = moment();
+    if (at instanceof Promise) return this.#readAt(moment, read, at, undefined);
+    const result = read(at);
+    return result instanceof Promise ? this.#readAt(moment, read, at, result) : result;
+  }
+
+  async #readAt<T, M extends Moment>(
+    moment: () => MaybePromise<M>,
+    read: (moment: M) => MaybePromise<T>,
+    at: MaybePromise<M>,
+    reading: Promise<T> | undefined,
+  ): Promise<T> {
+    for (let when = await at, result: MaybePromise<T> | undefined = reading;;) {
       try {
-        return await read(at);
+        return await (result ?? read(when));
       } catch (error) {
-        if (!(error instanceof ThreadlogError && error.code === "erased" && "root" in at && at.isLive)) throw error;
+        if (!(error instanceof ThreadlogError && error.code === "erased" && "root" in when && when.isLive)) throw error;
         await this.writer.refresh();
-        if (this.keyspace.root.position <= at.root.position) throw error;
+        if (this.keyspace.root.position <= when.root.position) throw error;
       }
+      when = await moment();
+      result = undefined;
     }
   }
 

@@ -90,7 +90,7 @@ export class Thread<State = AnyState> extends ThreadView<State> {
 
   /** Threads are made by `log.thread`. */
   constructor(core: Core, path: ThreadPath) {
-    super(core, path, async () => ({ root: await core.current(), isLive: true }));
+    super(core, path, () => core.live());
     this.#core = core;
     this.#path = path;
     this.id = threadIdOf(path);
@@ -263,8 +263,7 @@ export class Thread<State = AnyState> extends ThreadView<State> {
   async blame(key: KeyOf<State>, pointer = ""): Promise<Event | undefined> {
     const core = this.#core;
     const name = parseKey(key);
-    const now = async () => ({ root: await core.current(), isLive: true } as const);
-    return await core.readAt(now, async ({ root }) => {
+    return await core.readAt(() => core.live(), async ({ root }) => {
       const { version } = await core.keyspace.head(root, this.#path);
       const stored = await blame(core, this.#path, name, pointer, version);
       return stored && core.records.event(stored);

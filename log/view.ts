@@ -5,7 +5,7 @@
  */
 
 import { parseFlag, takeOptions } from "./arguments.ts";
-import type { ReadPoint } from "./backend.ts";
+import type { Chain, ReadPoint } from "./backend.ts";
 import type { Core, Moment } from "./core.ts";
 import type { Immutable } from "./event.ts";
 import { defaultEventId, parseKey, parsePrefix, parseThreadId, type ThreadId, threadIdOf } from "./ids.ts";
@@ -13,7 +13,8 @@ import type { ThreadPath } from "./ids.ts";
 import type { Head, Point, Position, Version } from "./position.ts";
 import { parseLimit } from "./subscription.ts";
 import type { StoredValue } from "./value.ts";
-import type { KeyspaceRoot } from "../projections/keyspace.ts";
+import type { KeyspaceRoot, MaybePromise } from "../projections/keyspace.ts";
+import type { OrderedMap } from "../projections/ordered_map.ts";
 
 /** The keys of a thread and the types of their values. Without one, any key holds anything. */
 // deno-lint-ignore no-explicit-any
@@ -86,10 +87,10 @@ const PAGE = 128;
 export class ThreadView<State = AnyState> {
   readonly #core: Core;
   readonly #path: ThreadPath;
-  readonly #moment: () => Promise<Moment>;
+  readonly #moment: () => MaybePromise<Moment>;
 
   /** Views are made by `thread.at` and `log.at`. */
-  constructor(core: Core, path: ThreadPath, moment: () => Promise<Moment>) {
+  constructor(core: Core, path: ThreadPath, moment: () => MaybePromise<Moment>) {
     this.#core = core;
     this.#path = path;
     this.#moment = moment;
@@ -109,14 +110,12 @@ export class ThreadView<State = AnyState> {
   /** The newest entry: the key that was set or changed last, of those that are there. */
   async latest(): Promise<EntryOf<State> | undefined> {
     const { backend, keyspace, records } = this.#core;
-    return await this.#core.readAt(this.#moment, async (moment) => {
-      if ("root" in moment) {
-        const value = await keyspace.latest(moment.root, this.#path);
-        return value && entryOf<State>(this.#core, value);
-      }
-      const chain = await backend.latest(this.#path, moment.at);
-      return chain.length === 0 ? undefined : entryOf<State>(this.#core, records.value(chain));
+    const value = await this.#core.readAt(this.#moment, (moment): MaybePromise<StoredValue | undefined> => {
+      if ("root" in moment) return keyspace.latest(moment.root, this.#path);
+      return backend.latest(this.#path, moment.at)
+        .then((chain) => chain.length === 0 ? undefined : records.value(chain));
     });
+    return value && entryOf<State>(this.#core, value);
   }
 
   /** The end of the thread at this point. */
@@ -140,21 +139,21 @@ export class ThreadView<State = AnyState> {
     }
   }
 
-  async #value(key: string): Promise<StoredValue | undefined> {
-    return await this.#core.readAt(this.#moment, (moment) => readValue(this.#core, this.#path, key, moment));
+  #value(key: string): MaybePromise<StoredValue | undefined> {
+    return this.#core.readAt(this.#moment, (moment) => readValue(this.#core, this.#path, key, moment));
   }
 }
 
 /** A key's value at a moment. */
-export async function readValue(
+export function readValue(
   core: Core,
   path: ThreadPath,
   key: string,
   moment: Moment,
-): Promise<StoredValue | undefined> {
-  if ("root" in moment) return await core.keyspace.value(moment.root, path, key);
-  const chain = await core.backend.entry(path, key, moment.at);
-  return chain.length === 0 ? undefined : core.records.value(chain);
+): MaybePromise<StoredValue | undefined> {
+  if ("root" in moment) return core.keyspace.value(moment.root, path, key);
+  return core.backend.entry(path, key, moment.at)
+    .then((chain) => chain.length === 0 ? undefined : core.records.value(chain));
 }
 
 /** Shows a value as an entry. */
@@ -191,28 +190,37 @@ function parseList(options: ListOptions): CheckedList {
 async function* listEntries<State>(
   core: Core,
   path: ThreadPath,
-  at: () => Promise<Moment>,
+  at: () => MaybePromise<Moment>,
   list: CheckedList,
 ): AsyncIterableIterator<EntryOf<State>> {
   for await (const value of listValues(core, path, at, list)) yield entryOf<State>(core, value);
 }
 
+/** How a listing begins: with all entries, which are in memory, or with the first page of them. */
+type Begin =
+  | { readonly complete: OrderedMap<StoredValue | null> }
+  | { readonly complete: undefined; readonly point: ReadPoint; readonly page: readonly Chain[] };
+
 /** The values of a thread at a moment, in key order. The moment is fixed when the first is asked for. */
 export async function* listValues(
   core: Core,
   path: ThreadPath,
-  at: () => Promise<Moment>,
+  at: () => MaybePromise<Moment>,
   list: CheckedList,
 ): AsyncIterableIterator<StoredValue> {
   let left = list.limit;
   if (left === 0) return;
   const pageAt = (point: ReadPoint, after: string | undefined) =>
     core.backend.entries(path, point, { ...list, after, limit: Math.min(left, PAGE) });
-  const begin = await core.readAt(at, async (moment) => {
+  const begin = await core.readAt<Begin, Moment>(at, (moment) => {
     const complete = "root" in moment ? core.keyspace.complete(moment.root, path) : undefined;
     if (complete !== undefined) return { complete };
     const point = "root" in moment ? { position: moment.root.position } : moment.at;
-    return { point, page: await pageAt(point, list.after) };
+    return pageAt(point, list.after).then(async (page) => {
+      // Who asks for a thread that is not there often asks again: then nothing need be read.
+      if (page.length === 0 && "root" in moment) await core.keyspace.head(moment.root, path);
+      return { complete: undefined, point, page };
+    });
   });
   if (begin.complete !== undefined) {
     for (const [, value] of begin.complete.entries(list)) {
@@ -234,7 +242,7 @@ export async function* listValues(
 /** The log as it was at one point; reads only. */
 export class LogView {
   readonly #core: Core;
-  readonly #root: (() => Promise<Moment>) | undefined;
+  readonly #root: (() => Moment) | undefined;
   readonly #point: Point | undefined;
 
   /** Views are made by `log.at`. */
@@ -245,7 +253,7 @@ export class LogView {
       return;
     }
     const moment = { root: at };
-    this.#root = () => Promise.resolve(moment);
+    this.#root = () => moment;
   }
 
   /** A thread, as it was then. */
@@ -261,7 +269,7 @@ export class LogView {
   /** The threads that existed then. */
   threads(options: ThreadsOptions = {}): AsyncIterableIterator<ThreadInfo> {
     return listThreads(this.#core, options, async () => {
-      const moment = await this.#root?.();
+      const moment = this.#root?.();
       return moment !== undefined && "root" in moment ? moment.root.position : await this.#core.resolve(this.#point!);
     });
   }

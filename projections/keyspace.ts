@@ -19,6 +19,8 @@ import { OrderedMap } from "./ordered_map.ts";
 interface ThreadState {
   /** Its newest event; undefined if only values have been read. */
   readonly head: ThreadHead | undefined;
+  /** Its newest entry; undefined if that is not known. */
+  readonly newest: Newest | undefined;
   /** Current values by key; null for a key that is known not to be there. */
   readonly entries: OrderedMap<StoredValue | null>;
   /** Whether `entries` holds every key that is there. */
@@ -32,10 +34,16 @@ interface ThreadState {
 interface ThreadHead {
   readonly version: Version;
   readonly position: Position;
-  /** The thread's newest entry: its position (0 if there is none), and its key, if that is known. */
-  readonly latest: Position;
-  readonly latestKey: string | undefined;
 }
+
+/** A thread's newest entry: its position (0 if there is none), and its key, if that is known. */
+interface Newest {
+  readonly position: Position;
+  readonly key: string | undefined;
+}
+
+/** What is there, or a promise of what must be fetched. */
+export type MaybePromise<T> = T | Promise<T>;
 
 /** All threads at one position. Holding it keeps it. */
 export interface KeyspaceRoot {
@@ -46,6 +54,7 @@ export interface KeyspaceRoot {
 }
 
 const NO_ENTRIES: OrderedMap<StoredValue | null> = OrderedMap.empty();
+const UNKNOWN: Newest = { position: -1, key: undefined };
 /** Bytes of memory that a thread takes beside its entries, about. */
 const THREAD_SIZE = 512;
 
@@ -94,12 +103,20 @@ export class Keyspace {
     this.#size = 0;
   }
 
-  /** A key's value at a root; undefined where there is none. In memory where it can be. */
-  async value(root: KeyspaceRoot, path: ThreadPath, key: string): Promise<StoredValue | undefined> {
+  /** A key's value at a root; undefined where there is none. A promise of it only where it is not in memory. */
+  value(root: KeyspaceRoot, path: ThreadPath, key: string): MaybePromise<StoredValue | undefined> {
     const state = this.#use(root, path);
     const known = state?.entries.get(key);
     if (known !== undefined) return known ?? undefined;
-    if (state?.complete) return undefined;
+    return state?.complete ? undefined : this.#fetch(root, path, state, key);
+  }
+
+  async #fetch(
+    root: KeyspaceRoot,
+    path: ThreadPath,
+    state: ThreadState | undefined,
+    key: string,
+  ): Promise<StoredValue | undefined> {
     const chain = await this.#backend.entry(path, key, { position: root.position });
     const value = chain.length === 0 ? null : this.#records.value(chain);
     if (this.#isCurrent(root, path, state)) this.#remember(path, state, key, value);
@@ -112,16 +129,28 @@ export class Keyspace {
     return head === undefined ? { version: 0, position: 0 } : { version: head.version, position: head.position };
   }
 
-  /** The newest entry of a thread at a root. */
-  async latest(root: KeyspaceRoot, path: ThreadPath): Promise<StoredValue | undefined> {
-    const head = this.#use(root, path)?.head;
-    if (head?.latest === 0) return undefined;
-    if (head?.latestKey !== undefined) {
-      const value = await this.value(root, path, head.latestKey);
-      if (value?.event.position === head.latest) return value;
-    }
+  /** The newest entry of a thread at a root. A promise of it only where it is not in memory. */
+  latest(root: KeyspaceRoot, path: ThreadPath): MaybePromise<StoredValue | undefined> {
+    const state = this.#use(root, path);
+    const { position, key } = state?.newest ?? UNKNOWN;
+    if (position === 0) return undefined;
+    const known = key === undefined ? undefined : state!.entries.get(key);
+    return known?.event.position === position ? known : this.#fetchLatest(root, path, state);
+  }
+
+  async #fetchLatest(
+    root: KeyspaceRoot,
+    path: ThreadPath,
+    state: ThreadState | undefined,
+  ): Promise<StoredValue | undefined> {
     const chain = await this.#backend.latest(path, { position: root.position });
-    return chain.length === 0 ? undefined : this.#records.value(chain);
+    const value = chain.length === 0 ? undefined : this.#records.value(chain);
+    if (value !== undefined && this.#isCurrent(root, path, state)) {
+      const { position } = value.event;
+      const key = value.event.key!;
+      this.#remember(path, { ...(state ?? this.#unknown()), newest: { position, key } }, key, value, state);
+    }
+    return value;
   }
 
   /** The entries of a thread in memory, if all of them are. */
@@ -145,20 +174,33 @@ export class Keyspace {
   async #record(root: KeyspaceRoot, path: ThreadPath): Promise<ThreadRecord | undefined> {
     const state = root.threads.get(path);
     const record = await this.#backend.thread(path, { position: root.position });
-    if (record !== undefined && this.#isCurrent(root, path, state)) {
+    if (!this.#isCurrent(root, path, state)) return record;
+    if (record === undefined) {
+      const head = { version: 0, position: 0 };
+      this.#replace(path, state, { ...this.#unknown(), head, newest: { position: 0, key: undefined }, complete: true });
+    } else {
       const { version, position, latest } = record;
-      const head = { version, position, latest, latestKey: undefined };
-      this.#replace(path, state, { ...(state ?? this.#unknown()), head });
+      const key = state?.newest?.position === latest ? state.newest.key : undefined;
+      const newest = { position: latest, key };
+      this.#replace(path, state, { ...(state ?? this.#unknown()), head: { version, position }, newest });
     }
     return record;
   }
 
-  #remember(path: ThreadPath, state: ThreadState | undefined, key: string, value: StoredValue | null): void {
+  /** Adds a value to what is known of a thread; `before` is what is to be replaced by that. */
+  #remember(
+    path: ThreadPath,
+    state: ThreadState | undefined,
+    key: string,
+    value: StoredValue | null,
+    before: ThreadState | undefined = state,
+  ): void {
     const { entries, size, ...rest } = state ?? this.#unknown();
-    this.#replace(path, state, {
+    const known = entries.get(key);
+    this.#replace(path, before, {
       ...rest,
       entries: entries.set(key, value),
-      size: size + entrySize(key, value),
+      size: size + entrySize(key, value) - (known === undefined ? 0 : entrySize(key, known)),
     });
     if (this.#size > this.#budget) this.#evict();
   }
@@ -169,7 +211,14 @@ export class Keyspace {
   }
 
   #unknown(): ThreadState {
-    return { head: undefined, entries: NO_ENTRIES, complete: false, size: 0, usage: { tick: ++this.#clock } };
+    return {
+      head: undefined,
+      newest: undefined,
+      entries: NO_ENTRIES,
+      complete: false,
+      size: 0,
+      usage: { tick: ++this.#clock },
+    };
   }
 
   #evolve(state: ThreadState | undefined, event: StoredEvent, threads: OrderedMap<ThreadState>): ThreadState {
@@ -177,14 +226,13 @@ export class Keyspace {
     const begun = event.version === 1 ? { ...this.#unknown(), complete: true } : state ?? this.#unknown();
     const { entries, size, complete, usage } = begun;
     usage.tick = ++this.#clock;
-    const latestKey = event.latest === 0
-      ? undefined
-      : event.latest === event.position
+    const key = event.latest === event.position
       ? event.key
-      : event.latest === state?.head?.latest
-      ? state.head.latestKey
+      : event.latest === state?.newest?.position
+      ? state.newest.key
       : undefined;
-    const head = { version: event.version, position: event.position, latest: event.latest, latestKey };
+    const newest = { position: event.latest, key };
+    const head = { version: event.version, position: event.position };
     switch (event.type) {
       case "set":
       case "patch":
@@ -194,17 +242,19 @@ export class Keyspace {
         const after = event.type === "delete" ? null : this.#next(event, before ?? undefined);
         const kept = size - (before === undefined ? 0 : entrySize(key, before));
         // A patch on a value that is not in memory: the next read fetches both.
-        if (after === undefined) return { head, entries: entries.delete(key), complete: false, size: kept, usage };
-        return { head, entries: entries.set(key, after), complete, size: kept + entrySize(key, after), usage };
+        if (after === undefined) {
+          return { head, newest, entries: entries.delete(key), complete: false, size: kept, usage };
+        }
+        return { head, newest, entries: entries.set(key, after), complete, size: kept + entrySize(key, after), usage };
       }
       case "fork":
-        return { ...this.#inherited(event, threads), head, usage };
+        return { ...this.#inherited(event, threads), head, newest, usage };
       case "restore":
-        return { head, entries: NO_ENTRIES, complete: false, size: 0, usage };
+        return { head, newest, entries: NO_ENTRIES, complete: false, size: 0, usage };
       case "erase":
-        return { head, entries: NO_ENTRIES, complete: true, size: 0, usage };
+        return { head, newest, entries: NO_ENTRIES, complete: true, size: 0, usage };
       default:
-        return { head, entries, complete, size, usage };
+        return { head, newest, entries, complete, size, usage };
     }
   }
 

@@ -10,7 +10,8 @@ import { describe, it } from "node:test";
 import { openLog } from "../mod.ts";
 import { msgpack } from "../log/msgpack.ts";
 import { codecId } from "../log/codec.ts";
-import { isOlder, SqliteBackend, warnOfOldSqlite } from "../backends/sqlite/sqlite_backend.ts";
+import { isOlder, warnOfOldSqlite } from "../backends/sqlite/engine_version.ts";
+import { SqliteBackend } from "../backends/sqlite/sqlite_backend.ts";
 import { allEnd, mixed, noOthers, type Runtime, same, start } from "./support/processes.ts";
 import { all, collect, inFolder, onFile, rawConnection, rawSql, refused, residentMib } from "./support/scratch.ts";
 

@@ -9,7 +9,6 @@
  * @module
  */
 
-import type { Connection } from "./driver.ts";
 import type { SideWorker } from "./side_worker.ts";
 
 const PAGE = 4096;
@@ -22,7 +21,7 @@ const COMMIT_PAGES = 4;
 
 /** Decides when to checkpoint, and does. */
 export class Checkpointer {
-  readonly #connection: Connection;
+  readonly #exec: (sql: string) => void;
   readonly #worker: SideWorker;
   readonly #failed: (error: unknown) => void;
   readonly #duePages: number;
@@ -30,14 +29,14 @@ export class Checkpointer {
   #running: Promise<void> | undefined;
   #finish = false;
 
-  /** `failed` is told of each checkpoint that fails; it is tried again in any case. */
+  /** `exec` runs a statement on the caller's thread; `failed` is told of each checkpoint that fails; it is tried again in any case. */
   constructor(
-    connection: Connection,
+    exec: (sql: string) => void,
     worker: SideWorker,
     failed: (error: unknown) => void,
     duePages: number = DUE_PAGES,
   ) {
-    this.#connection = connection;
+    this.#exec = exec;
     this.#worker = worker;
     this.#failed = failed;
     this.#duePages = duePages;
@@ -77,7 +76,7 @@ export class Checkpointer {
       this.#failed(error);
       // No thread to be had: better a short stop than a WAL without bound.
       try {
-        this.#connection.exec(sql);
+        this.#exec(sql);
       } catch (error) {
         this.#failed(error);
       }

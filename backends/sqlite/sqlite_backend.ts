@@ -7,7 +7,6 @@
 import { existsSync, statSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import process from "node:process";
 import { setImmediate } from "node:timers";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BackendStats, LogHead } from "../../log/backend.ts";
@@ -18,14 +17,12 @@ import { Checkpointer } from "./checkpointer.ts";
 import { type Connection, isSyncFailure, resultCode, Sqlite, type Statement, storageError } from "./driver.ts";
 import { probeFilesystem, realPath, refuseNetworkFilesystem } from "./filesystem.ts";
 import { copyDatabase } from "./copy_file.ts";
+import { warnOfOldSqlite } from "./engine_version.ts";
 import { backoff, connectReadOnly, connectWritable, isBusy, type SqliteOptions } from "./open_file.ts";
 import { readCodecId } from "./schema.ts";
 import { SideWorker } from "./side_worker.ts";
 import { SqliteStore } from "./sqlite_store.ts";
 import { WalSync } from "./wal_sync.ts";
-
-/** The first release without the WAL-reset bug (https://sqlite.org/wal.html#walresetbug). */
-const SAFE_SQLITE = [3, 51, 3];
 
 /** Events in a SQLite file. */
 export class SqliteBackend extends EmbeddedBackend {
@@ -50,6 +47,8 @@ export class SqliteBackend extends EmbeddedBackend {
   /** Which file the path stood for when it was opened. */
   readonly #inode: number | undefined;
   #lookedThisTurn = false;
+  /** Whether this turn's reads have begun. */
+  #isReading = false;
   #failure: unknown;
   #closed = false;
 
@@ -71,7 +70,10 @@ export class SqliteBackend extends EmbeddedBackend {
     this.#sync = new WalSync(path, options.tuning?.syncMode);
     this.#worker = new SideWorker(connection);
     this.#checkpointer = new Checkpointer(
-      connection,
+      (sql) => {
+        this.#endRead();
+        connection.exec(sql);
+      },
       this.#worker,
       (error) => this.#noteFailure(error),
       options.tuning?.duePages,
@@ -126,7 +128,7 @@ export class SqliteBackend extends EmbeddedBackend {
       const full = ((resultCode(error) ?? 0) & 0xff) === Sqlite.full;
       throw full ? storageError(error, "appending", this.#path) : new OutcomeUnknownError([], error);
     }
-    for (const sibling of siblingsOf(this.#path)) if (sibling !== this) sibling.#lookedThisTurn = false;
+    for (const sibling of siblingsOf(this.#path)) if (sibling !== this) sibling.#lookAgain();
     const begun = this.#checkpointer.committed(bytes);
     if (this.#options.durability === "full") await this.#makeDurable();
     else if (begun) this.#refuseLostFile();
@@ -145,19 +147,39 @@ export class SqliteBackend extends EmbeddedBackend {
     }
   }
 
-  /** One state of the file for all seeks of a read, though another process may be removing what it has erased. */
+  /**
+   * One state of the file for all seeks of a read, though another process may be removing what it has erased. It serves
+   * all reads of a turn of the event loop, as `changed` says why it may: beginning and ending costs more than a seek.
+   */
   #read<T>(work: () => T): T {
-    this.#beginRead.run();
     try {
-      this.#noticeOthers();
-      return work();
-    } finally {
-      try {
-        this.#commit.run();
-      } catch {
-        // SQLite has ended it by itself.
+      if (!this.#isReading) {
+        this.#beginRead.run();
+        this.#isReading = true;
+        setImmediate(() => this.#endRead());
+        this.#noticeOthers();
       }
+      return work();
+    } catch (error) {
+      this.#endRead();
+      throw error;
     }
+  }
+
+  #endRead(): void {
+    if (!this.#isReading) return;
+    this.#isReading = false;
+    try {
+      this.#commit.run();
+    } catch {
+      // SQLite has ended it by itself.
+    }
+  }
+
+  /** Another log in this process has written, and may tell of it in this very turn. */
+  #lookAgain(): void {
+    this.#lookedThisTurn = false;
+    this.#endRead();
   }
 
   changed(): boolean {
@@ -234,6 +256,7 @@ export class SqliteBackend extends EmbeddedBackend {
     if (this.#closed) return;
     this.#closed = true;
     siblingsOf(this.#path).delete(this);
+    this.#endRead();
     await this.#checkpointer.settle();
     await this.#worker.close();
     await this.#sync.close();
@@ -254,6 +277,7 @@ export class SqliteBackend extends EmbeddedBackend {
         cause: this.#failure,
       });
     }
+    this.#endRead();
     try {
       this.#begin.run();
     } catch (error) {
@@ -353,27 +377,4 @@ function siblingsOf(path: string): Set<SqliteBackend> {
   let found = siblings.get(path);
   if (found === undefined) siblings.set(path, found = new Set());
   return found;
-}
-
-let warned = false;
-
-/** Warns, once in a process, of an engine that has the bug. */
-export function warnOfOldSqlite(engine: string): void {
-  const found = /(\d+)\.(\d+)\.(\d+)/.exec(engine)?.slice(1).map(Number);
-  if (warned || found === undefined || !isOlder(found, SAFE_SQLITE)) return;
-  warned = true;
-  process.emitWarning(
-    `${engine} can lose a transaction when several processes checkpoint at once; use a runtime with SQLite 3.51.3 ` +
-      "or later where more than one process writes a log.",
-    { type: "ThreadlogWarning", code: "THREADLOG_OLD_SQLITE" },
-  );
-}
-
-/** Whether one version number precedes another. */
-export function isOlder(version: readonly number[], than: readonly number[]): boolean {
-  for (let i = 0; i < than.length; i++) {
-    const part = version[i] ?? 0;
-    if (part !== than[i]) return part < than[i]!;
-  }
-  return false;
 }
