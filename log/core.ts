@@ -7,13 +7,13 @@
 import { clearInterval, clearTimeout, setImmediate, setInterval, setTimeout } from "node:timers";
 import { Fold, type ProjectionDefinition, type ProjectionStore } from "../projections/projection.ts";
 import { Keyspace, type KeyspaceRoot, type MaybePromise } from "../projections/keyspace.ts";
-import type { AppendRequest, Backend, EventInput, Expectation, ReadPoint, StoredEvent } from "./backend.ts";
+import type { Backend, EventInput, Expectation, ReadPoint, StoredEvent } from "./backend.ts";
 import { closedError, ThreadlogError } from "./errors.ts";
 import type { Event } from "./event.ts";
-import { equal } from "./equal.ts";
 import { showPath, type ThreadPath } from "./ids.ts";
 import type { Point, Position } from "./position.ts";
 import type { Records } from "./records.ts";
+import { settle } from "./retries.ts";
 import type { Source } from "./subscription.ts";
 import { type Intent, Writer, type WriterLimits } from "./writer.ts";
 
@@ -48,6 +48,7 @@ export class Core implements Source {
   readonly records: Records;
   readonly keyspace: Keyspace;
   readonly writer: Writer;
+  readonly #settle: Intent["settle"] = (request, found) => settle(this, request, found);
   readonly #folds = new Set<Fold<unknown>>();
   /** Each with what ends, by an error, when its fold does. */
   readonly #trailing = new Map<Fold<unknown>, Promise<never>>();
@@ -156,17 +157,26 @@ export class Core implements Source {
 
   /** Appends events together. */
   async append(events: readonly EventInput[], expects: readonly Expectation[]): Promise<Event[]> {
+    return this.#shown(await this.commit(events, expects));
+  }
+
+  /** Appends events together, and gives them back as they are stored. */
+  commit(events: readonly EventInput[], expects: readonly Expectation[]): Promise<readonly StoredEvent[]> {
     let bytes = 0;
     for (const { value, state, meta } of events) {
       bytes += 256 + (value?.length ?? 0) + (state?.length ?? 0) + (meta?.length ?? 0);
     }
-    return await this.submit({ request: { events, expects }, paths: events.map(({ path }) => path), bytes });
+    const paths = events.length === 1 ? [events[0]!.path] : [...new Set(events.map(({ path }) => path))];
+    return this.writer.submit({ request: { events, expects }, paths, bytes, settle: this.#settle });
   }
 
   /** Queues an intent and shows its events. */
   async submit(intent: Omit<Intent, "settle">): Promise<Event[]> {
-    const stored = await this.writer.submit({ ...intent, settle: (request, found) => this.#settle(request, found) });
-    return stored.map((event) => this.records.appended(event));
+    return this.#shown(await this.writer.submit({ ...intent, settle: this.#settle }));
+  }
+
+  #shown(events: readonly StoredEvent[]): Event[] {
+    return events.map((event) => this.records.appended(event));
   }
 
   /** Folds a projection along with the log. */
@@ -335,60 +345,5 @@ export class Core implements Source {
     const growth = this.#growth;
     this.#growth = Promise.withResolvers();
     growth.resolve();
-  }
-
-  /**
-   * Ids of a request were used before. It is a retry if the events that stand in its place are the same, whatever the
-   * head is by now; then those are its result.
-   */
-  async #settle(
-    request: AppendRequest,
-    found: readonly (StoredEvent | undefined)[],
-  ): Promise<readonly StoredEvent[]> {
-    const index = found.findIndex((event) => event !== undefined);
-    const start = found[index]!.position - index;
-    const earlier = await this.backend.read({
-      after: start - 1,
-      to: start + request.events.length - 1,
-      limit: request.events.length,
-    });
-    const byPosition = new Map(earlier.map((event) => [event.position, event]));
-    const kept = request.events.map((_, i) => byPosition.get(start + i));
-    const isSame = kept.map((event, i) => event !== undefined && this.#isRetry(request.events[i]!, event));
-    if (isSame.every(Boolean)) return kept as StoredEvent[];
-    const id = JSON.stringify(request.events[index]!.id);
-    const place = (i: number) => `thread ${showPath(request.events[i]!.path)}, position ${start + i}`;
-    if (isSame.every((same, i) => same || kept[i] === undefined)) {
-      const gone = kept.indexOf(undefined);
-      const now = { position: this.keyspace.root.position };
-      const thread = start + gone > now.position
-        ? undefined
-        : await this.backend.thread(request.events[gone]!.path, now);
-      if (thread !== undefined && thread.erased > 0) {
-        throw new ThreadlogError("erased", `The batch under the id ${id} was kept, and part of it erased since`, {
-          place: place(gone),
-          remedy: "It is done: don't retry it. Nothing was written.",
-        });
-      }
-    }
-    if (isSame.includes(true)) {
-      throw new ThreadlogError("id_conflict", `The batch differs from the one that was kept under the id ${id}`, {
-        place: place(isSame.indexOf(false)),
-        remedy: "Retry a batch as it was, or give a new one ids of its own; nothing was written.",
-      });
-    }
-    throw new ThreadlogError("id_conflict", `The id ${id} was used for something else`, {
-      place: place(index),
-      remedy: "Give each new append an id of its own; nothing was written.",
-    });
-  }
-
-  #isRetry(input: EventInput, stored: StoredEvent): boolean {
-    if (input.path !== stored.path || input.type !== stored.type) return false;
-    if (input.key !== stored.key || input.id !== stored.id) return false;
-    const asked = this.records.event({ ...stored, ...input, schema: input.schema });
-    const kept = this.records.event(stored);
-    // A patch depends on the state it met, so that only what it was meant for can be compared.
-    return equal(asked.meta, kept.meta) && (input.type === "patch" || equal(asked.value, kept.value));
   }
 }

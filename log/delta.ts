@@ -254,6 +254,12 @@ class BlockIndex {
 /** Room for one instruction's numbers. */
 const SLACK = 32;
 
+/** A larger scratch buffer is given back: one huge value must not hold its memory for ever. */
+const KEPT_BYTES = 1 << 20;
+
+let scratch: Uint8Array = new Uint8Array(8192);
+
+/** Writes one delta, into a buffer that is used again. */
 class Writer {
   readonly #buffer: Uint8Array;
   readonly #limit: number;
@@ -261,7 +267,9 @@ class Writer {
   isFull = false;
 
   constructor(limit: number) {
-    this.#buffer = new Uint8Array(limit + SLACK);
+    const size = limit + SLACK;
+    this.#buffer = size <= scratch.length ? scratch : new Uint8Array(size);
+    if (size <= KEPT_BYTES) scratch = this.#buffer;
     this.#limit = limit;
   }
 

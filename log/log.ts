@@ -48,6 +48,9 @@ export interface Projection<State> {
 /** Threads erased in one transaction. */
 const ERASE_BATCH = 100;
 
+/** What is behind a log: for adapters, whose every step goes through it. */
+export let coreOf: (log: Log) => Core;
+
 /**
  * One database of events. Made by `openLog`; safe to use from any number of async functions at once.
  *
@@ -65,6 +68,10 @@ const ERASE_BATCH = 100;
  */
 export class Log implements AsyncDisposable {
   readonly #core: Core;
+
+  static {
+    coreOf = (log) => log.#core;
+  }
 
   /** Logs are made by `openLog`. */
   constructor(core: Core) {

@@ -10,8 +10,9 @@
 
 import type { ChannelVersions, Checkpoint, CheckpointMetadata } from "@langchain/langgraph-checkpoint";
 import type { Entry } from "../../log/view.ts";
+import type { MaybePromise } from "../../projections/keyspace.ts";
 import { setOwn } from "./json_tree.ts";
-import { dump, isSmall, load, type Serde, type Stored } from "./value_codec.ts";
+import { dump, isSmall, load, type Serde, type Stored, whenAll } from "./value_codec.ts";
 
 /**
  * Where a channel's value is: appended together with this checkpoint, at or before a position, right here, or nowhere
@@ -50,13 +51,13 @@ export interface EncodedCheckpoint {
   readonly values: ReadonlyMap<string, Stored>;
 }
 
-/** Encodes what a put was given. */
-export async function encodeCheckpoint(
+/** Encodes what a put was given; a promise of it only where a serializer must be waited for. */
+export function encodeCheckpoint(
   serde: Serde,
   checkpoint: Checkpoint,
   metadata: CheckpointMetadata,
   newVersions: ChannelVersions,
-): Promise<EncodedCheckpoint> {
+): MaybePromise<EncodedCheckpoint> {
   const { channel_values, channel_versions, ...rest } = checkpoint;
   const versions = new Map(Object.entries(channel_versions ?? {}));
   const changed = new Set(Object.keys(newVersions ?? {}));
@@ -65,8 +66,7 @@ export async function encodeCheckpoint(
   const parts = [rest, metadata, ...names.map((name) => channel_values[name])].map((part) => dump(serde, part));
   const { id } = checkpoint;
   const source = metadata?.source;
-  const [head, about, ...values] = await Promise.all(parts);
-  return {
+  return whenAll(parts, ([head, about, ...values]) => ({
     id,
     checkpoint: head!,
     metadata: about!,
@@ -74,7 +74,7 @@ export async function encodeCheckpoint(
     versions,
     changed,
     values: new Map(names.map((name, i) => [name, values[i]!])),
-  };
+  }));
 }
 
 /** What a checkpoint appends: its entry, and the values that get events of their own. */
@@ -119,28 +119,32 @@ export function ownsValue(entry: CheckpointEntry, channel: string): boolean {
   return entry.value.channels.some(([name, , place, changed]) => name === channel && place !== null && changed);
 }
 
-/** A checkpoint as LangGraph knows it. `valueAt` gives the stored value that a channel had at a position. */
-export async function decodeCheckpoint(
+/**
+ * A checkpoint as LangGraph knows it; a promise of it only where something must be waited for. `valueAt` gives the stored
+ * value that a channel had at a position.
+ */
+export function decodeCheckpoint(
   serde: Serde,
   entry: CheckpointEntry,
-  valueAt: (channel: string, position: number) => Promise<Stored | undefined>,
-): Promise<Checkpoint> {
+  valueAt: (channel: string, position: number) => MaybePromise<Stored>,
+): MaybePromise<Checkpoint> {
   const { checkpoint: head, channels } = entry.value;
-  const checkpoint = await load(serde, head as Stored) as Checkpoint;
-  const values: Record<string, unknown> = {};
-  const versions: ChannelVersions = {};
-  const loading = channels.map(([name, version, place]) => {
-    if (version !== null) setOwn(versions, name, version);
+  const loading = channels.map(([name, , place]) => {
     if (place === null) return undefined;
     if (typeof place === "object") return load(serde, place as Stored);
-    return valueAt(name, place === "own" ? entry.position : place as number)
-      .then((stored) => stored === undefined ? undefined : load(serde, stored));
+    const stored = valueAt(name, place === "own" ? entry.position : place as number);
+    return stored instanceof Promise ? stored.then((stored) => load(serde, stored)) : load(serde, stored);
   });
-  const loaded = await Promise.all(loading);
-  channels.forEach(([name, , place], i) => {
-    if (place !== null) setOwn(values, name, loaded[i]);
+  return whenAll([load(serde, head as Stored), ...loading], ([first, ...loaded]) => {
+    const checkpoint = first as Checkpoint;
+    const values: Record<string, unknown> = {};
+    const versions: ChannelVersions = {};
+    channels.forEach(([name, version, place], i) => {
+      if (version !== null) setOwn(versions, name, version);
+      if (place !== null) setOwn(values, name, loaded[i]);
+    });
+    checkpoint.channel_values = values;
+    checkpoint.channel_versions = versions;
+    return checkpoint;
   });
-  checkpoint.channel_values = values;
-  checkpoint.channel_versions = versions;
-  return checkpoint;
 }

@@ -6,7 +6,11 @@
 
 import { equal } from "../../log/equal.ts";
 import { ConflictError, ThreadlogError } from "../../log/errors.ts";
-import type { Log } from "../../log/log.ts";
+import type { Core } from "../../log/core.ts";
+import { parseThreadId } from "../../log/ids.ts";
+import { coreOf, type Log } from "../../log/log.ts";
+import { parseExpect, setInput } from "../../log/writes.ts";
+import type { MaybePromise } from "../../projections/keyspace.ts";
 import {
   type CheckpointEntry,
   type EncodedCheckpoint,
@@ -17,45 +21,36 @@ import {
 import { placeOf } from "./checkpoint_history.ts";
 import type { CheckpointReader } from "./checkpoint_reader.ts";
 import type { Handed } from "./turns.ts";
-import type { Stored } from "./value_codec.ts";
+import { whenAll } from "./value_codec.ts";
 
-/** Puts checkpoints, and knows which are on their way. */
+/** Puts checkpoints. */
 export class CheckpointWriter {
-  readonly #log: Log;
-  readonly #underway = new Map<string, Promise<void>>();
+  readonly #core: Core;
 
   constructor(log: Log) {
-    this.#log = log;
+    this.#core = coreOf(log);
   }
 
-  /** Hands a checkpoint to the log. Its parent may be on its way still. */
-  async put(
+  /** Hands a checkpoint to the log: at once, unless it or its parent must be read first, or is on its way still. */
+  put(
     reader: CheckpointReader,
     encoded: EncodedCheckpoint,
     parentId: string | undefined,
-  ): Promise<Handed<void>> {
-    const [earlier, parent] = await Promise.all([
-      this.#entry(reader, encoded.id),
-      parentId === undefined ? undefined : this.#entry(reader, parentId),
-    ]);
-    const planned = planCheckpoint(encoded, parentId, parent);
-    const result = earlier === undefined
-      ? this.#append(reader, encoded.id, planned)
-      : this.#replace(reader, encoded.id, planned);
-    const name = nameOf(reader, encoded.id);
-    this.#underway.set(name, result);
-    const done = () => {
-      if (this.#underway.get(name) === result) this.#underway.delete(name);
-    };
-    result.then(done, done);
-    return { result };
-  }
-
-  /** A checkpoint, if need be once it has been put. */
-  async #entry(reader: CheckpointReader, id: string): Promise<CheckpointEntry | undefined> {
-    // Where that failed, it is not there: the failure shows to whoever put it.
-    await this.#underway.get(nameOf(reader, id))?.catch(() => {});
-    return await reader.entry(id);
+  ): MaybePromise<Handed<void>> {
+    const needed = [entryOf(reader, encoded.id), parentId === undefined ? undefined : entryOf(reader, parentId)];
+    return whenAll(needed, ([earlier, parent]) => {
+      const planned = planCheckpoint(encoded, parentId, parent);
+      const result = earlier === undefined
+        ? this.#append(reader, encoded.id, planned)
+        : this.#replace(reader, encoded.id, planned);
+      const { underway } = reader;
+      underway.set(encoded.id, result);
+      const done = () => {
+        if (underway.get(encoded.id) === result) underway.delete(encoded.id);
+      };
+      result.then(done, done);
+      return { result };
+    });
   }
 
   async #append(reader: CheckpointReader, id: string, planned: PlannedCheckpoint): Promise<void> {
@@ -92,19 +87,24 @@ export class CheckpointWriter {
     events: PlannedCheckpoint["events"],
     options: { readonly id?: string; readonly expect?: { readonly version: number } },
   ): Promise<void> {
-    await this.#log.batch((batch) => {
-      if (events.length > 0) {
-        const channels = batch.thread<Record<string, Stored>>(reader.channels.id);
-        for (const [channel, stored] of events) channels.put(channel, stored);
-      }
-      // Last, so that its position is one at which each channel has the value that it had for this checkpoint.
-      batch.thread<Record<string, StoredCheckpoint>>(reader.checkpoints.id).put(id, entry, options);
-    });
+    const core = this.#core;
+    const checkpoints = parseThreadId(reader.checkpoints.id);
+    const channels = events.length === 0 ? checkpoints : parseThreadId(reader.channels.id);
+    const inputs = events.map(([channel, stored]) => setInput(core, channels, channel, stored, {}));
+    // Last, so that its position is one at which each channel has the value that it had for this checkpoint.
+    inputs.push(setInput(core, checkpoints, id, entry, { id: options.id }));
+    let bytes = 0;
+    for (const { value } of inputs) bytes += value!.length;
+    const stored = await core.commit(inputs, parseExpect(checkpoints, options.expect));
+    reader.remember(stored.at(-1)!.position, bytes, { entry, events });
   }
 }
 
-function nameOf(reader: CheckpointReader, id: string): string {
-  return JSON.stringify([reader.threadId, reader.namespace, id]);
+/** A checkpoint, if need be once it has been put. */
+function entryOf(reader: CheckpointReader, id: string): MaybePromise<CheckpointEntry | undefined> {
+  const underway = reader.underway.get(id);
+  // Where that failed, it is not there: the failure shows to whoever put it.
+  return underway === undefined ? reader.entry(id) : underway.catch(() => {}).then(() => reader.entry(id));
 }
 
 /** Whether a checkpoint is stored as it was planned, values included. */

@@ -14,11 +14,14 @@ import {
   type PendingWrite,
   WRITES_IDX_MAP,
 } from "@langchain/langgraph-checkpoint";
+import type { Core } from "../../log/core.ts";
 import { ThreadlogError } from "../../log/errors.ts";
-import type { Log } from "../../log/log.ts";
+import type { ThreadPath } from "../../log/ids.ts";
 import type { Entry, ThreadView } from "../../log/view.ts";
+import { setInput } from "../../log/writes.ts";
+import type { MaybePromise } from "../../projections/keyspace.ts";
 import { keyOf } from "./address.ts";
-import { dump, load, type Serde, type Stored } from "./value_codec.ts";
+import { dump, load, type Serde, type Stored, whenAll } from "./value_codec.ts";
 
 /** What one `putWrites` wrote, as an entry holds it. */
 export interface StoredWrites {
@@ -35,17 +38,27 @@ export interface PlannedWrites {
   readonly entries: readonly { readonly key: string; readonly value: StoredWrites; readonly id: string | undefined }[];
 }
 
-/** Encodes writes and names their entries. */
-export async function planWrites(
+/** Encodes writes and names their entries; a promise of it only where a serializer must be waited for. */
+export function planWrites(
   serde: Serde,
   checkpointId: string,
   writes: readonly PendingWrite[],
   task: string,
   path: string,
-): Promise<PlannedWrites> {
+): MaybePromise<PlannedWrites> {
   // All of it before the first await: later changes by the caller must not be seen.
   const channels = writes.map(([channel]) => channel);
-  const values = await Promise.all(writes.map(([, value]) => dump(serde, value)));
+  const values = writes.map(([, value]) => dump(serde, value));
+  return whenAll(values, (values) => nameWrites(checkpointId, channels, values, task, path));
+}
+
+function nameWrites(
+  checkpointId: string,
+  channels: readonly string[],
+  values: readonly Stored[],
+  task: string,
+  path: string,
+): PlannedWrites {
   const regular: [number, string, Stored][] = [];
   const special = new Map<number, [number, string, Stored]>();
   for (let i = 0; i < channels.length; i++) {
@@ -85,16 +98,13 @@ function showIndexes(indexes: readonly number[]): string {
 }
 
 /** Appends the entries, together. What is there already stays as it is. */
-export async function appendWrites(log: Log, thread: readonly string[], { entries }: PlannedWrites): Promise<void> {
+export async function appendWrites(core: Core, thread: ThreadPath, { entries }: PlannedWrites): Promise<void> {
   try {
-    await log.batch((batch) => {
-      const writes = batch.thread<WritesState>(thread);
-      for (const { key, value, id } of entries) writes.put(key, value, id === undefined ? {} : { id });
-    });
+    await core.commit(entries.map(({ key, value, id }) => setInput(core, thread, key, value, { id })), []);
   } catch (error) {
     if (!(error instanceof ThreadlogError) || error.code !== "id_conflict") throw error;
     const special = entries.filter(({ id }) => id === undefined);
-    if (special.length > 0) await appendWrites(log, thread, { entries: special });
+    if (special.length > 0) await appendWrites(core, thread, { entries: special });
   }
 }
 

@@ -17,19 +17,24 @@ import {
 } from "@langchain/langgraph-checkpoint";
 import { takeOptions } from "../../log/arguments.ts";
 import { invalid } from "../../log/errors.ts";
-import type { Log } from "../../log/log.ts";
+import { parseThreadId } from "../../log/ids.ts";
+import { coreOf, type Log } from "../../log/log.ts";
 import { openLog, type OpenOptions } from "../../log/open.ts";
 import type { Thread } from "../../log/thread.ts";
-import { addressOf, below, checkpointsPath, configOf, type Prefix, writeAddressOf } from "./address.ts";
+import { addressOf, checkpointsPath, configOf, type Prefix, writeAddressOf } from "./address.ts";
 import { deltaHistory, lineOf } from "./ancestors.ts";
 import { encodeCheckpoint } from "./checkpoint_entry.ts";
 import { listTuples } from "./checkpoint_list.ts";
 import { CheckpointReader, type CheckpointsState } from "./checkpoint_reader.ts";
 import { CheckpointWriter } from "./checkpoint_writer.ts";
 import { appendWrites, planWrites } from "./pending_writes.ts";
+import { RecentValues } from "./recent_values.ts";
 import { prune, type PruneOptions, stayingOf } from "./retention.ts";
 import { Turns } from "./turns.ts";
 import type { Serde, Stored } from "./value_codec.ts";
+
+/** How many threads and namespaces are kept at hand: about a kilobyte each. */
+const MAX_READERS = 1000;
 
 /** How a saver is set up. */
 export interface SaverOptions {
@@ -64,6 +69,8 @@ export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposab
   readonly #prefix: Prefix;
   readonly #turns = new Turns();
   readonly #writer: CheckpointWriter;
+  readonly #recent = new RecentValues();
+  readonly #readers = new Map<string, CheckpointReader>();
   #owned = false;
 
   /** A saver over an open log, which stays the caller's to close. */
@@ -148,9 +155,9 @@ export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposab
     }
     if (writes.length === 0) return;
     const planned = planWrites(this.serde, checkpointId, writes, taskId, taskPath);
-    const path = below(checkpointsPath(this.#prefix, threadId, namespace), "writes");
+    const thread = parseThreadId(this.#reader(threadId, namespace).writes.id);
     await this.#turns.take(threadId, planned, (ready) => {
-      return Promise.resolve({ result: appendWrites(this.log, path, ready) });
+      return { result: appendWrites(coreOf(this.log), thread, ready) };
     });
   }
 
@@ -199,7 +206,7 @@ export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposab
     writeAddressOf({ configurable: { thread_id: sourceId } }, "a thread");
     writeAddressOf({ configurable: { thread_id: targetId } }, "a thread");
     // What was put before is to be in it.
-    await this.#turns.take(sourceId, Promise.resolve(), () => Promise.resolve({ result: this.log.flush() }));
+    await this.#turns.take(sourceId, undefined, () => ({ result: this.log.flush() }));
     const prefix = [...this.#prefix, "checkpoints", sourceId];
     const paths: string[][] = [];
     for await (const { thread } of this.log.threads({ prefix })) paths.push([...thread]);
@@ -248,12 +255,23 @@ export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposab
   /** Erases a thread: its checkpoints and writes of all namespaces leave the file. */
   async deleteThread(threadId: string): Promise<void> {
     writeAddressOf({ configurable: { thread_id: threadId } }, "a thread");
-    await this.#turns.take(threadId, Promise.resolve(), () => {
-      return Promise.resolve({ result: this.log.erase([...this.#prefix, "checkpoints", threadId], { scrub: false }) });
+    await this.#turns.take(threadId, undefined, () => {
+      this.#recent.clear();
+      for (const [name, reader] of this.#readers) if (reader.threadId === threadId) this.#readers.delete(name);
+      return { result: this.log.erase([...this.#prefix, "checkpoints", threadId], { scrub: false }) };
     });
   }
 
   #reader(threadId: string, namespace: string): CheckpointReader {
-    return new CheckpointReader(this.log, this.serde, this.#prefix, threadId, namespace);
+    const name = `${threadId.length} ${threadId} ${namespace}`;
+    let reader = this.#readers.get(name);
+    if (reader !== undefined) return reader;
+    reader = new CheckpointReader(this.log, this.serde, this.#recent, this.#prefix, threadId, namespace);
+    // Dropping one that has something under way would lose sight of it.
+    if (this.#readers.size >= MAX_READERS) {
+      for (const [name, { underway }] of this.#readers) if (underway.size === 0) this.#readers.delete(name);
+    }
+    this.#readers.set(name, reader);
+    return reader;
   }
 }

@@ -5,6 +5,8 @@
  * @module
  */
 
+import type { MaybePromise } from "../../projections/keyspace.ts";
+
 /** A write that has been handed over; it settles when it is durable. */
 export interface Handed<Result> {
   readonly result: Promise<Result>;
@@ -15,16 +17,18 @@ export class Turns {
   readonly #last = new Map<string, Promise<unknown>>();
 
   /**
-   * Runs `hand` on what was prepared, when all earlier turns of the name have handed over; resolves when what it
-   * handed is done.
+   * Runs `hand` on what was prepared, when all earlier turns of the name have handed over: at once, if there are none.
+   * Resolves when what it handed is done.
    */
   async take<Prepared, Result>(
     name: string,
-    prepared: Promise<Prepared>,
-    hand: (prepared: Prepared) => Promise<Handed<Result>>,
+    prepared: MaybePromise<Prepared>,
+    hand: (prepared: Prepared) => MaybePromise<Handed<Result>>,
   ): Promise<Result> {
     const before = this.#last.get(name);
-    const turn = before === undefined ? prepared.then(hand) : Promise.all([prepared, before]).then(([it]) => hand(it));
+    const isReady = before === undefined && !(prepared instanceof Promise);
+    const turn = isReady ? hand(prepared) : Promise.all([prepared, before]).then(([it]) => hand(it));
+    if (!(turn instanceof Promise)) return await turn.result;
     const settled = turn.then(noop, noop);
     this.#last.set(name, settled);
     try {

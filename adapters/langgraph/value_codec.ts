@@ -42,9 +42,19 @@ async function dumpTyped(serde: Serde, value: unknown): Promise<Stored> {
   return { type, bytes };
 }
 
-/** The value again, the reader's own. */
+/** The value again, the reader's own; a promise of it only where something must be waited for. */
 export function load(serde: Serde, stored: Stored): unknown {
-  return "bytes" in stored ? serde.loadsTyped(stored.type, stored.bytes) : fromTree(stored.value);
+  // A serializer may give any kind of thenable.
+  return "bytes" in stored ? Promise.resolve(serde.loadsTyped(stored.type, stored.bytes)) : fromTree(stored.value);
+}
+
+/** Calls a function with what is there, at once if none of it is a promise. */
+export function whenAll<Part, Result>(
+  parts: readonly (Part | Promise<Part>)[],
+  then: (parts: readonly Part[]) => Result,
+): Result | Promise<Result> {
+  if (parts.some((part) => part instanceof Promise)) return Promise.all(parts).then(then);
+  return then(parts as readonly Part[]);
 }
 
 /** Whether a value is so small that an event of its own would cost more than carrying it along. */

@@ -300,16 +300,15 @@ export class LogFile {
 
   #digest(row) {
     const { path } = this.#threads.get(row.thread);
-    const names = [utf8(path), this.#typeOf(row), this.#keyOf(row), row.id === null ? undefined : utf8(row.id)];
+    const names = [path, bytesOf(this.#typeOf(row)), row.key === null ? null : bytesOf(this.#keyOf(row)), row.id];
     const payload = this.#payload(row) ?? null;
     const blobs = row.form === null ? [payload, row.state, row.meta] : [row.value, payload, row.meta];
     const header = new DataView(new ArrayBuffer(44));
     [...names, ...blobs].forEach((part, i) => header.setUint32(4 * i, part?.length ?? 0xffffffff));
     header.setUint32(28, row.schema ?? 1);
     header.setUint32(32, row.form ?? 0);
-    header.setFloat64(36, row.base ?? 0);
-    const joined = new TextEncoder().encode(names.map((name) => name ?? "").join("\n"));
-    return sha256(new Uint8Array(header.buffer), joined, ...blobs.filter((blob) => blob !== null));
+    header.setBigInt64(36, BigInt(row.base ?? 0));
+    return sha256(new Uint8Array(header.buffer), ...[...names, ...blobs].filter((part) => part !== null));
   }
 
   /** What the chain does not cover, held against what it does. */
@@ -346,6 +345,10 @@ function idOf(path) {
   // deno-lint-ignore no-control-regex
   const plain = labels.map((label) => label.replace(/\x01[\x01\x02]/g, (pair) => pair[1] === "\x01" ? "\0" : "\x01"));
   return plain.length === 1 ? plain[0] : plain;
+}
+
+function bytesOf(text) {
+  return new TextEncoder().encode(text);
 }
 
 function compareBytes(a, b) {
