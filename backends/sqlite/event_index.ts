@@ -15,6 +15,9 @@ import { Tail, type TailEvent } from "./tail.ts";
 /** The index tables are brought up to date once so many events are missing: about a millisecond's work. */
 const INDEX_DUE = 256;
 
+/** Of how many threads the greatest id is remembered. */
+const MAX_LAST_IDS = 10_000;
+
 const utf8 = new TextEncoder();
 
 /** The index of one file. */
@@ -22,6 +25,8 @@ export class EventIndex {
   readonly #sql: Statements;
   #tailSoFar: Tail | undefined;
   #isTailCurrent = false;
+  /** By thread, as long as the tables stay as they are; "" where there is none, null where it can't be told. */
+  readonly #lastIds = new Map<number, string | null>();
 
   constructor(statements: Statements) {
     this.#sql = statements;
@@ -30,11 +35,12 @@ export class EventIndex {
   /** Looks again for what others have written. */
   forget(): void {
     this.#isTailCurrent = false;
+    this.#lastIds.clear();
   }
 
   /** Drops the tail, after a transaction of ours was undone. */
   undo(): void {
-    this.#isTailCurrent = false;
+    this.forget();
     this.#tailSoFar = undefined;
   }
 
@@ -64,6 +70,7 @@ export class EventIndex {
       statement.run(start, end);
     }
     this.#sql.setIndexed.run(end);
+    this.#lastIds.clear();
     this.#tailSoFar = new Tail(end);
   }
 
@@ -87,7 +94,28 @@ export class EventIndex {
 
   /** The position of the newest event under an id. */
   byId(thread: number, id: string): Position | undefined {
-    return this.#tail.byId(thread, id) ?? positionIn(this.#sql.byId.get(thread, utf8.encode(id)));
+    const recent = this.#tail.byId(thread, id);
+    if (recent !== undefined) return recent;
+    // Ids that begin with their time are greater than all before them: one look tells that for many to come.
+    const last = this.#lastIdOf(thread);
+    return last !== null && compareNames(id, last) > 0
+      ? undefined
+      : positionIn(this.#sql.byId.get(thread, utf8.encode(id)));
+  }
+
+  /** The greatest id of a thread that the tables have. */
+  #lastIdOf(thread: number): string | null {
+    let last = this.#lastIds.get(thread);
+    if (last !== undefined) return last;
+    const row = this.#sql.lastId.get(thread);
+    try {
+      last = row === undefined ? "" : decodeName(row, "id");
+    } catch {
+      last = null; // it is damaged
+    }
+    if (this.#lastIds.size >= MAX_LAST_IDS) this.#lastIds.clear();
+    this.#lastIds.set(thread, last);
+    return last;
   }
 
   /** The first version of a thread that the tables do not have; Infinity if they have all. */

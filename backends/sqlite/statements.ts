@@ -49,6 +49,7 @@ export type StatementName =
   | "ownDown"
   | "scan"
   | "byId"
+  | "lastId"
   | "timeBefore"
   | "basesOf"
   | "baseBefore"
@@ -99,6 +100,7 @@ const TEXTS: Readonly<Record<StatementName, string>> = {
   ownUp: own("ASC"),
   ownDown: own("DESC"),
   scan: `SELECT ${COLUMNS} FROM events WHERE position > ? AND position <= ? ORDER BY position LIMIT ?`,
+  lastId: "SELECT id FROM ids WHERE thread = ? ORDER BY id DESC LIMIT 1",
   byId: "SELECT position FROM ids WHERE thread = ? AND id = ? ORDER BY position DESC LIMIT 1",
   timeBefore: "SELECT position, time FROM events WHERE position <= ? ORDER BY position DESC LIMIT 1",
   basesOf: "SELECT * FROM bases WHERE thread = ? ORDER BY position LIMIT ?",
