@@ -180,7 +180,8 @@ export interface Backend {
 
   /**
    * Appends in one transaction. Resolves when everything accepted is as durable as was asked of the backend, and
-   * rejects with `outcome_unknown` where it can't tell, with any other code where nothing was kept.
+   * rejects with `outcome_unknown` where it can't tell, with any other code where nothing was kept. What would hold up
+   * the event loop for long it leaves for the next call: there may be fewer outcomes than requests, but for one at least.
    */
   append(requests: readonly AppendRequest[]): Promise<readonly AppendOutcome[]>;
   /** Whether others may have appended since the last `head()` or `append()`; costs no round trip. */

@@ -336,10 +336,11 @@ class Copy {
 
   async #flush(backend: Backend): Promise<void> {
     const queued = this.#queued.splice(0);
-    if (queued.length === 0) return;
-    const outcomes = await backend.append(queued.map(({ input }) => ({ events: [input], expects: [] })));
-    for (const [index, placed] of queued.entries()) {
-      assert(refusalOf(outcomes[index]!, placed) === undefined, "what is proven is not refused");
+    while (queued.length > 0) {
+      const outcomes = await backend.append(queued.map(({ input }) => ({ events: [input], expects: [] })));
+      for (const [index, placed] of queued.splice(0, outcomes.length).entries()) {
+        assert(refusalOf(outcomes[index]!, placed) === undefined, "what is proven is not refused");
+      }
     }
   }
 

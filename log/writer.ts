@@ -221,14 +221,16 @@ export class Writer {
     }
   }
 
-  async #append(batch: readonly [Waiting, AppendRequest][]): Promise<void> {
+  async #append(gathered: readonly [Waiting, AppendRequest][]): Promise<void> {
     let outcomes: readonly AppendOutcome[];
     try {
-      outcomes = await this.#backend.append(batch.map(([, request]) => request));
+      outcomes = await this.#backend.append(gathered.map(([, request]) => request));
     } catch (error) {
-      for (const [waiting, request] of batch) waiting.reject(withIds(error, request));
+      for (const [waiting, request] of gathered) waiting.reject(withIds(error, request));
       return;
     }
+    const batch = gathered.slice(0, outcomes.length);
+    this.#putBack(gathered.slice(outcomes.length).map(([waiting]) => waiting));
     const appended: StoredEvent[] = [];
     const answers: (() => void)[] = [];
     const again: Waiting[] = [];
@@ -270,8 +272,13 @@ export class Writer {
     // (If that fails, they will meet the failure themselves.)
     if (stale) await this.#catchUp().catch(() => {});
     for (const answer of answers) answer();
-    for (const waiting of again) this.#queuedBytes += waiting.bytes;
-    this.#queue.unshift(...again);
+    this.#putBack(again);
+  }
+
+  /** What is to be in the next transaction goes to the front of the queue. */
+  #putBack(waiting: readonly Waiting[]): void {
+    for (const { bytes } of waiting) this.#queuedBytes += bytes;
+    this.#queue.unshift(...waiting);
   }
 }
 

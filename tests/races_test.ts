@@ -276,6 +276,34 @@ describe("the file under an open log", () => {
   );
 });
 
+describe("a crowd of writers", () => {
+  onEach("takes many transactions, and keeps its order", async (log) => {
+    // 20 KB each: what one transaction does without holding up the loop is a few of them.
+    const text = "0123456789abcdef".repeat(1250);
+    await log.thread("t").put("n", { turns: [] as number[] });
+    const done: number[] = [];
+    const before = (await log.head()) + 1;
+    const writes = Array.from({ length: 300 }, async (_, i) => {
+      const thread = log.thread(i % 3 === 2 ? "t" : `n${i % 3}`);
+      const event = i % 3 === 2
+        ? await thread.update("n", (draft: { turns: number[] }) => void draft.turns.push(i))
+        : await thread.put("k", `${i}${text}`);
+      done.push(i);
+      return event.position;
+    });
+    const loser = refused("conflict", () => log.thread("n0").put("k", 1, { expect: 7 }));
+    const positions = await Promise.all(writes);
+    await loser;
+    assert.deepEqual(positions, positions.map((_, i) => before + i));
+    for (const kind of [0, 1, 2]) {
+      assert.deepEqual(done.filter((i) => i % 3 === kind), positions.map((_, i) => i).filter((i) => i % 3 === kind));
+    }
+    const { turns } = await log.thread("t").get("n") as { turns: number[] };
+    assert.deepEqual(turns, positions.map((_, i) => i).filter((i) => i % 3 === 2));
+    assert.ok((await log.verify()).ok);
+  });
+});
+
 describe("erasing", () => {
   it(
     "again makes up for what a disk that was full left behind",

@@ -32,6 +32,9 @@ import { appendRequest, purgeSome, scanVisible } from "./sequencer.ts";
 /** How many erased events one purge step removes: a few milliseconds on the caller's thread. */
 const PURGE_STEP = 1000;
 
+/** A transaction takes no more requests once it has been at work for so many milliseconds. */
+const WORK_MS = 0.5;
+
 /** The event loop gets a turn each time that so much has been read in pages: a few milliseconds' work. */
 const TURN = 1000;
 
@@ -75,7 +78,13 @@ export abstract class EmbeddedBackend implements Backend {
   append(requests: readonly AppendRequest[]): Promise<readonly AppendOutcome[]> {
     return this.write(() => {
       const now = this.now();
-      return requests.map((request) => appendRequest(this.store, this.payloads, request, now));
+      const end = performance.now() + WORK_MS;
+      const outcomes: AppendOutcome[] = [];
+      for (const request of requests) {
+        outcomes.push(appendRequest(this.store, this.payloads, request, now));
+        if (performance.now() > end) break;
+      }
+      return outcomes;
     }, bytesOf(requests));
   }
 
