@@ -28,7 +28,7 @@ import type { Recipe } from "./recipe.ts";
 import { parseLimit } from "./subscription.ts";
 import { planSteps } from "./updates.ts";
 import { type AnyState, type KeyOf, ThreadView } from "./view.ts";
-import { appInput, deleteInput, parseExpect, pendingUpdate, setInput } from "./writes.ts";
+import { appInput, deleteInput, forkInput, parseExpect, pendingUpdate, setInput } from "./writes.ts";
 import { UPDATE_OPTIONS, type UpdateOptions, WRITE_OPTIONS, type WriteOptions } from "./writes.ts";
 
 /** Where and how to read a thread's history. */
@@ -218,15 +218,8 @@ export class Thread<State = AnyState> extends ThreadView<State> {
     const version = point !== undefined
       ? await originAt(this.#core, this.#path, point)
       : await this.#forkedAt(path, eventId) ?? (await this.head()).version;
-    const input = this.#core.records.input({
-      path,
-      type: "fork",
-      id: eventId,
-      meta,
-      value: { parent: this.id, version },
-      origin: { path: this.#path, version },
-    });
-    await this.#core.append([input], [{ path, version: 0 }]);
+    const input = forkInput(this.#core, path, { path: this.#path, version }, { id: eventId, meta });
+    await this.#core.commit([input], [{ path, version: 0 }]);
     return new Thread<State>(this.#core, path);
   }
 

@@ -9,7 +9,7 @@ import type { EventInput, Expectation } from "./backend.ts";
 import type { Core } from "./core.ts";
 import { invalid } from "./errors.ts";
 import { isBuiltInType } from "./event.ts";
-import { parseEventId, parseKey, parseType, showPath, type ThreadPath } from "./ids.ts";
+import { parseEventId, parseKey, parseType, showPath, threadIdOf, type ThreadPath } from "./ids.ts";
 import type { Version } from "./position.ts";
 import type { Recipe } from "./recipe.ts";
 import type { PendingUpdate } from "./updates.ts";
@@ -111,4 +111,21 @@ export function pendingUpdate(
     id: parseEventId(options.id),
     meta: options.meta === undefined ? undefined : core.records.copy(options.meta, { path, key }),
   };
+}
+
+/** Encodes a fork of a thread at a version. */
+export function forkInput(
+  core: Core,
+  path: ThreadPath,
+  origin: { readonly path: ThreadPath; readonly version: Version },
+  options: { readonly id?: string | undefined; readonly meta?: unknown } = {},
+): EventInput {
+  return core.records.input({
+    path,
+    type: "fork",
+    id: options.id,
+    meta: options.meta,
+    value: { parent: threadIdOf(origin.path), version: origin.version },
+    origin,
+  });
 }

@@ -46,12 +46,13 @@ export class CheckpointReader {
   readonly underway: Map<string, Promise<void>> = new Map();
   readonly #core: Core;
   readonly #path: ThreadPath;
-  readonly #serde: Serde;
+  /** Whoever has the serializer, which may be exchanged at any time. */
+  readonly #owner: { readonly serde: Serde };
   readonly #recent: RecentValues;
 
   constructor(
     log: Log,
-    serde: Serde,
+    owner: { readonly serde: Serde },
     recent: RecentValues,
     prefix: Prefix,
     threadId: string,
@@ -66,7 +67,7 @@ export class CheckpointReader {
     this.checkpoints = log.thread(path);
     this.channels = log.thread(below(path, "channels"));
     this.writes = log.thread(below(path, "writes"));
-    this.#serde = serde;
+    this.#owner = owner;
   }
 
   /** The entry of a checkpoint; of the newest, if no id is given. A promise of it only where it is not in memory. */
@@ -104,9 +105,9 @@ export class CheckpointReader {
     const { threadId, namespace } = this;
     const { key, value: { parent } } = entry;
     const parts = [
-      decodeCheckpoint(this.#serde, entry, (channel, position) => this.valueAt(channel, position)),
-      load(this.#serde, entry.value.metadata as Stored),
-      readWrites(this.#serde, this.writes, key),
+      decodeCheckpoint(this.#owner.serde, entry, (channel, position) => this.valueAt(channel, position)),
+      load(this.#owner.serde, entry.value.metadata as Stored),
+      readWrites(this.#owner.serde, this.writes, key),
     ];
     const [checkpoint, metadata, pendingWrites] = await whenAll(parts, (parts) => parts) as [
       Checkpoint,
@@ -121,7 +122,7 @@ export class CheckpointReader {
 
   /** The metadata of a checkpoint's entry. */
   async metadata(entry: CheckpointEntry): Promise<CheckpointMetadata> {
-    return await load(this.#serde, entry.value.metadata as Stored) as CheckpointMetadata;
+    return await load(this.#owner.serde, entry.value.metadata as Stored) as CheckpointMetadata;
   }
 
   /** Keeps in memory what a put has stored: who goes on from there need not decode it. */
@@ -166,7 +167,7 @@ export class CheckpointReader {
 
   /** Before version 4 of the format, the sends of a superstep were pending writes of the checkpoint before. */
   async #addPendingSends(checkpoint: Checkpoint, parentId: string): Promise<void> {
-    const sends = await readWrites(this.#serde, this.writes, parentId, TASKS);
+    const sends = await readWrites(this.#owner.serde, this.writes, parentId, TASKS);
     const versions = Object.values(checkpoint.channel_versions);
     checkpoint.channel_values[TASKS] = sends.map(([, , value]) => value);
     checkpoint.channel_versions[TASKS] = versions.length > 0

@@ -16,11 +16,13 @@ import {
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
 import { takeOptions } from "../../log/arguments.ts";
+import type { EventInput } from "../../log/backend.ts";
 import { invalid } from "../../log/errors.ts";
 import { parseThreadId } from "../../log/ids.ts";
 import { coreOf, type Log } from "../../log/log.ts";
 import { openLog, type OpenOptions } from "../../log/open.ts";
 import type { Thread } from "../../log/thread.ts";
+import { forkInput } from "../../log/writes.ts";
 import { addressOf, checkpointsPath, configOf, type Prefix, writeAddressOf } from "./address.ts";
 import { deltaHistory, lineOf } from "./ancestors.ts";
 import { encodeCheckpoint } from "./checkpoint_entry.ts";
@@ -199,22 +201,23 @@ export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposab
   }
 
   /**
-   * Copies a thread, all its namespaces, under a new id. The copy shares the history: it takes as long for a thread of
-   * a million checkpoints as for one.
+   * Copies a thread, all its namespaces, under a new id, at once or not at all. The copy shares the history: it takes as
+   * long for a thread of a million checkpoints as for one. An id that has been used before is refused, even if its
+   * thread was deleted.
    */
   async copyThread(sourceId: string, targetId: string): Promise<void> {
     writeAddressOf({ configurable: { thread_id: sourceId } }, "a thread");
     writeAddressOf({ configurable: { thread_id: targetId } }, "a thread");
     // What was put before is to be in it.
     await this.#turns.take(sourceId, undefined, () => ({ result: this.log.flush() }));
+    const core = coreOf(this.log);
     const prefix = [...this.#prefix, "checkpoints", sourceId];
-    const paths: string[][] = [];
-    for await (const { thread } of this.log.threads({ prefix })) paths.push([...thread]);
-    // The checkpoints last: a copy that was cut short shows nothing.
-    paths.sort((a, b) => b.length - a.length);
-    for (const path of paths) {
-      await this.log.thread(path).fork([...this.#prefix, "checkpoints", targetId, ...path.slice(prefix.length)]);
+    const forks: EventInput[] = [];
+    for await (const { thread, version } of this.log.threads({ prefix })) {
+      const target = [...this.#prefix, "checkpoints", targetId, ...thread.slice(prefix.length)];
+      forks.push(forkInput(core, parseThreadId(target), { path: parseThreadId(thread), version }));
     }
+    if (forks.length > 0) await core.commit(forks, forks.map(({ path }) => ({ path, version: 0 })));
   }
 
   /**
@@ -266,7 +269,7 @@ export class ThreadlogSaver extends BaseCheckpointSaver implements AsyncDisposab
     const name = `${threadId.length} ${threadId} ${namespace}`;
     let reader = this.#readers.get(name);
     if (reader !== undefined) return reader;
-    reader = new CheckpointReader(this.log, this.serde, this.#recent, this.#prefix, threadId, namespace);
+    reader = new CheckpointReader(this.log, this, this.#recent, this.#prefix, threadId, namespace);
     // Dropping one that has something under way would lose sight of it.
     if (this.#readers.size >= MAX_READERS) {
       for (const [name, { underway }] of this.#readers) if (underway.size === 0) this.#readers.delete(name);

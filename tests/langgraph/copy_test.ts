@@ -112,6 +112,10 @@ describe("a thread", () => {
       assert.deepEqual((await again.getTuple(at("b", "c0")))?.pendingWrites, [["task", "x", "pending"]]);
       assert.deepEqual(await valuesOf(again, at("b", undefined, "child:1")), { y: ["child"] });
       await assert.rejects(again.copyThread("b", "b"), { name: "ConflictError" });
+      // All of it or nothing: one namespace of the target is there already.
+      await put(again, at("c", undefined, "child:1"), "c0", { y: ["other"] });
+      await assert.rejects(again.copyThread("b", "c"), { name: "ConflictError" });
+      assert.deepEqual(await idsOf(again.list(at("c", undefined, ""))), []);
     });
   });
 
