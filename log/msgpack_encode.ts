@@ -45,7 +45,10 @@ export class Writer {
     this.limitBytes = limitBytes;
     this.write(value);
     if (this.pos > limitBytes) throw this.tooLarge();
-    return this.bytes.slice(0, this.pos);
+    // Faster than slice(): Node makes an array of zeros for that first, too, but on a slower way.
+    const encoded = new Uint8Array(this.pos);
+    encoded.set(this.bytes.subarray(0, this.pos));
+    return encoded;
   }
 
   write(value: unknown): void {
