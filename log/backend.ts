@@ -168,6 +168,8 @@ export interface BackendStats {
   readonly dataBytes: number;
   /** Bytes on disk of the write-ahead log; 0 where there is none. */
   readonly walBytes: number;
+  /** How far a standby is behind its primary, in milliseconds; absent for anything else. */
+  readonly lagMs?: number;
 }
 
 /** A store of events. */

@@ -8,7 +8,8 @@
 import { Buffer } from "node:buffer";
 import { clearTimeout, setTimeout } from "node:timers";
 import { ThreadlogError } from "../../log/errors.ts";
-import { isLost, isUnsent, isUseless, NoAnswer } from "./failures.ts";
+import { isElsewhere, isLost, isUnsent, isUseless, NoAnswer } from "./failures.ts";
+import type { Servers } from "./servers.ts";
 
 /** What is bound to a statement. Objects become JSON. */
 export type Parameter = string | number | boolean | Uint8Array | object | null;
@@ -22,9 +23,12 @@ interface Pool {
   end(options: { readonly timeout: number }): Promise<void>;
 }
 
-type MakePool = (url: string, options: object) => Pool;
+/** Makes a pool. */
+export type MakePool = (url: string, options: object) => Pool;
 
 const CONNECT_SECONDS = 10;
+/** Seconds that a server has to say what it is. */
+const ASK_SECONDS = 2;
 /** Seconds before a connection that could not be made is tried again. */
 const BACKOFF_SECONDS = 0.05;
 
@@ -41,59 +45,103 @@ export async function loadDriver(): Promise<MakePool> {
   }
 }
 
-/** Connections to one server that are used alike. */
+/** How connections are used. */
+export interface ConnectionOptions {
+  /** At most so many at once. */
+  readonly max: number;
+  /** How long a call may go without an answer. */
+  readonly answerMs: number;
+  /** How long a call waits for a primary, where several servers are named. */
+  readonly patienceMs: number;
+}
+
+/** Asks a server whether it is a standby, on a connection of its own. */
+export async function isStandby(make: MakePool, url: string): Promise<boolean> {
+  const pool = make(url, { ...SETTINGS, max: 1, connect_timeout: ASK_SECONDS });
+  try {
+    const asked = pool.unsafe("SELECT pg_is_in_recovery() AS standby", [], { prepare: false });
+    const [row] = await answerOf(asked, ASK_SECONDS * 1000);
+    return row!.standby as boolean;
+  } finally {
+    pool.end({ timeout: 0 }).catch(() => {});
+  }
+}
+
+const SETTINGS = {
+  // No catalogue of types: each of ours is known.
+  fetch_types: false,
+  connect_timeout: CONNECT_SECONDS,
+  backoff: BACKOFF_SECONDS,
+  onnotice: () => {},
+  connection: { application_name: "threadlog" },
+};
+
+/** The answer, if it comes: a connection may be silent for as long as it likes. */
+async function answerOf<T>(asked: Promise<T>, limitMs: number): Promise<T> {
+  const silence = Promise.withResolvers<never>();
+  const timer = setTimeout(() => silence.reject(new NoAnswer(limitMs)), limitMs);
+  try {
+    return await Promise.race([asked, silence.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A pool, and the server that it leads to. */
+interface Line {
+  readonly url: string;
+  readonly pool: Pool;
+}
+
+/** Connections to the primary that are used alike. */
 export class Connections {
-  readonly #make: () => Pool;
-  readonly #answerMs: number;
-  #pool: Pool;
+  readonly #servers: Servers;
+  readonly #options: ConnectionOptions;
+  readonly #make: (url: string) => Pool;
+  #line: Line | undefined;
+  #isClosed = false;
 
   /** Connects with the first call. */
-  constructor(make: MakePool, url: string, max: number, answerMs: number) {
-    this.#make = () =>
-      make(url, {
-        max,
-        // No catalogue of types: each of ours is known.
-        fetch_types: false,
-        types: TYPES,
-        connect_timeout: CONNECT_SECONDS,
-        backoff: BACKOFF_SECONDS,
-        onnotice: () => {},
-        connection: { application_name: "threadlog" },
-      });
-    this.#answerMs = answerMs;
-    this.#pool = this.#make();
+  constructor(make: MakePool, servers: Servers, options: ConnectionOptions) {
+    this.#servers = servers;
+    this.#options = options;
+    this.#make = (url) => make(url, { ...SETTINGS, types: TYPES, max: options.max });
   }
 
   /**
    * Runs one statement in one round trip. (The first time on a connection the driver asks for the types first.)
-   * A failure tells whether it may have been carried out: see failures.ts.
+   * A failure tells whether it may have been carried out: see failures.ts. Where it surely was not, and there are other
+   * servers, it is tried there.
    */
   async run(text: string, parameters: readonly Parameter[] = []): Promise<Row[]> {
-    while (true) {
-      const pool = this.#pool;
+    for (const deadline = performance.now() + this.#options.patienceMs;;) {
+      const line = this.#line ?? await this.#connect(deadline);
       try {
-        return await this.#answer(pool.unsafe(text, parameters, { prepare: true }));
+        return await answerOf(line.pool.unsafe(text, parameters, { prepare: true }), this.#options.answerMs);
       } catch (error) {
         // Another call has given the connections up before this one was sent.
-        if (isUnsent(error) && pool !== this.#pool) continue;
-        if (isUseless(error) && pool === this.#pool) {
-          this.#pool = this.#make();
-          pool.end({ timeout: 0 }).catch(() => {});
-        }
-        throw error;
+        if (isUnsent(error) && line !== this.#line) continue;
+        const isMoving = this.#servers.areSeveral && isElsewhere(error);
+        if (isUseless(error) || isMoving) this.#drop(line);
+        if (!isMoving || performance.now() > deadline) throw error;
       }
     }
   }
 
-  /** The answer, if it comes: a connection may be silent for as long as it likes. */
-  async #answer<T>(asked: Promise<T>): Promise<T> {
-    const silence = Promise.withResolvers<never>();
-    const timer = setTimeout(() => silence.reject(new NoAnswer(this.#answerMs)), this.#answerMs);
-    try {
-      return await Promise.race([asked, silence.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
+  async #connect(deadline: number): Promise<Line> {
+    const found = this.#servers.primary(Math.max(0, deadline - performance.now()));
+    const url = typeof found === "string" ? found : await found;
+    // Whoever waited for the same search may have been quicker.
+    if (this.#line?.url === url) return this.#line;
+    if (this.#isClosed) throw Object.assign(new Error("The connections are closed"), { code: "CONNECTION_ENDED" });
+    return this.#line = { url, pool: this.#make(url) };
+  }
+
+  #drop(line: Line): void {
+    this.#servers.lost(line.url);
+    if (this.#line !== line) return;
+    this.#line = undefined;
+    line.pool.end({ timeout: 0 }).catch(() => {});
   }
 
   /** The same, for what changes nothing: on a connection that was lost it is asked once more. */
@@ -108,11 +156,13 @@ export class Connections {
 
   /** Runs statements without parameters, as one transaction unless they say otherwise, however long they take. */
   async script(text: string): Promise<void> {
-    await this.#pool.unsafe(text, [], { prepare: false });
+    const { pool } = this.#line ?? await this.#connect(performance.now() + this.#options.patienceMs);
+    await pool.unsafe(text, [], { prepare: false });
   }
 
   async close(): Promise<void> {
-    await this.#pool.end({ timeout: 5 });
+    this.#isClosed = true;
+    await this.#line?.pool.end({ timeout: 5 });
   }
 }
 

@@ -67,6 +67,18 @@ export function isUseless(error: unknown): boolean {
   return isLost(error) || codeOf(error) === READ_ONLY_TRANSACTION;
 }
 
+/** Whether a server that is asked what it is may answer later. */
+export function isUnreachable(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && (NOT_CONNECTED.has(code) || code === READ_ONLY_TRANSACTION || isCut(code));
+}
+
+/** Whether nothing was carried out, and another server may do it. */
+export function isElsewhere(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && (NOT_CONNECTED.has(code) || code === READ_ONLY_TRANSACTION);
+}
+
 /** Whether the connections were being closed, so that the call was never sent. */
 export function isUnsent(error: unknown): boolean {
   return codeOf(error) === "CONNECTION_ENDED";

@@ -6,13 +6,14 @@
 
 import { ThreadlogError } from "../../log/errors.ts";
 import { APPEND } from "./append_sql.ts";
-import { Connections, loadDriver, toHex } from "./driver.ts";
+import { Connections, isStandby, loadDriver, toHex } from "./driver.ts";
 import { codeOf, failure } from "./failures.ts";
 import { FORMAT_VERSION, RELATIONS, TABLES } from "./layout.ts";
 import { KEYS } from "./key_sql.ts";
 import { LINEAGE } from "./lineage_sql.ts";
 import { PURGE } from "./purge_sql.ts";
 import { READS } from "./read_sql.ts";
+import { Servers, urlsOf } from "./servers.ts";
 
 /** How a log on a server is opened. */
 export interface PostgresOptions {
@@ -31,6 +32,7 @@ export interface PostgresOptions {
 
 /** A log that is open, and what was found out about it. */
 export interface OpenServer {
+  readonly servers: Servers;
   /** For appends: they follow each other anyway, and nothing is held up by them. */
   readonly writing: Connections;
   readonly reading: Connections;
@@ -63,8 +65,11 @@ export async function openServer(url: string, options: PostgresOptions): Promise
   let connections: Connections[] = [];
   try {
     const answerMs = options.answerMs ?? options.busyTimeoutMs + ANSWER_MS;
-    const writing = new Connections(make, url, 1, answerMs);
-    const reading = new Connections(make, url, READERS, answerMs);
+    // For reading, any server will do that answers.
+    const servers = new Servers(urlsOf(url), async (one) => await isStandby(make, one) && !options.readOnly);
+    const shared = { answerMs, patienceMs: options.busyTimeoutMs };
+    const writing = new Connections(make, servers, { ...shared, max: 1 });
+    const reading = new Connections(make, servers, { ...shared, max: READERS });
     connections = [writing, reading];
     const server = await look(reading, schema);
     refuseServer(server, options, place);
@@ -82,7 +87,7 @@ export async function openServer(url: string, options: PostgresOptions): Promise
     }
     refuseFormat(meta, place);
     const engine = `postgres ${server.version}`;
-    return { writing, reading, codecId: meta.get("codec")!, engine, place, inSchema };
+    return { servers, writing, reading, codecId: meta.get("codec")!, engine, place, inSchema };
   } catch (error) {
     await Promise.all(connections.map((one) => one.close().catch(() => {})));
     throw failure(error, "opening it", place);

@@ -29,15 +29,15 @@ import type {
   ThreadRecord,
   VersionRange,
 } from "../../log/backend.ts";
-import { Form } from "../../log/backend.ts";
-import { ThreadlogError } from "../../log/errors.ts";
+import { OutcomeUnknownError, ThreadlogError } from "../../log/errors.ts";
 import type { ThreadPath } from "../../log/ids.ts";
 import type { Position } from "../../log/position.ts";
 import { packRequests, unpackOutcomes } from "./batch.ts";
 import type { Parameter, Row } from "./driver.ts";
 import { failure, threadFailure, writeFailure } from "./failures.ts";
 import { type OpenServer, openServer, type PostgresOptions } from "./open_server.ts";
-import { eventOf, nameBytes, recordOf } from "./rows.ts";
+import { INTEGRITY } from "./integrity_sql.ts";
+import { chainsOf, eventOf, nameBytes, recordOf } from "./rows.ts";
 
 /** How many erased events one purge step removes. */
 const PURGE_STEP = 1000;
@@ -79,17 +79,23 @@ export class PostgresBackend implements Backend {
     this.#refuseReadOnly();
     if (requests.length === 0) return [];
     const { paths, json, bytes } = packRequests(requests);
-    const [row] = await this.#write("SELECT threadlog.append($1, $2, $3, $4, $5) AS outcomes", [
-      json,
-      bytes,
-      this.#options.now(),
-      this.#waitMs,
-      this.#options.durability === "full",
-    ], "appending");
+    const known = this.#known;
+    const [row] = await this.#insist(
+      requests,
+      () =>
+        this.#write("SELECT threadlog.append($1, $2, $3, $4, $5) AS outcomes", [
+          json,
+          bytes,
+          this.#options.now(),
+          this.#waitMs,
+          this.#options.durability === "full",
+        ], "appending"),
+    );
     const outcomes = unpackOutcomes(row!.outcomes, paths);
     for (const outcome of outcomes) {
       if (outcome.kind !== "appended" || outcome.placements.length === 0) continue;
       const { position } = outcome.placements.at(-1)!;
+      if (position <= known) throw this.#rewound(known, position - 1);
       // Others' positions before it are told by its own; those behind it are not.
       this.#told = Math.max(this.#told, position);
       this.#known = Math.max(this.#known, position);
@@ -118,9 +124,35 @@ export class PostgresBackend implements Backend {
     return head;
   }
 
+  /**
+   * Where a server was lost in the middle of an append and there is another one: tries again there, if an id tells each
+   * request from one that was carried out before.
+   */
+  async #insist<T>(requests: readonly AppendRequest[], append: () => Promise<T>): Promise<T> {
+    const { servers } = this.#server;
+    const isSafe = servers.areSeveral && requests.every(({ events }) => events.some(({ id }) => id !== undefined));
+    for (const deadline = performance.now() + this.#waitMs;;) {
+      try {
+        return await append();
+      } catch (error) {
+        if (!isSafe || !(error instanceof OutcomeUnknownError) || performance.now() > deadline) throw error;
+      }
+    }
+  }
+
+  /** Another server has taken over that lacks what was seen: its primary did not wait for it. */
+  #rewound(seen: Position, head: Position): ThreadlogError {
+    return new ThreadlogError("storage", `The log ended at position ${seen}, and now ends at ${head}`, {
+      place: this.#server.place,
+      remedy: "The server that took over lacks the rest: no standby was synchronous. Close the log and open it again.",
+    });
+  }
+
   async #look(): Promise<LogHead> {
+    const known = this.#known;
     const [row] = await this.#read("SELECT position, time FROM threadlog.lanes WHERE lane = 1", []);
     const head = { position: row!.position as number, time: row!.time as number };
+    if (head.position < known && !this.readOnly) throw this.#rewound(known, head.position);
     this.#known = Math.max(this.#known, head.position);
     this.#lookedAt = performance.now();
     return head;
@@ -253,12 +285,19 @@ export class PostgresBackend implements Backend {
       `SELECT threads, position - erased AS events, erased, EXISTS (SELECT FROM threadlog.purges) AS purging, (
          SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
          WHERE relnamespace = $1::text::regnamespace AND relkind = 'r'
-       ) AS "dataBytes"
+       ) AS "dataBytes", CASE
+         WHEN NOT pg_is_in_recovery() THEN NULL
+         WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+         ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000
+       END::float8 AS "lagMs"
        FROM threadlog.lanes WHERE lane = 1`,
       [`"${this.#options.schema}"`],
     );
+    const { lagMs, ...counts } = row as unknown as Omit<BackendStats, "engine" | "walBytes" | "lagMs"> & {
+      readonly lagMs: number | null;
+    };
     // The write-ahead log is the whole server's.
-    return { engine: this.#server.engine, ...row as unknown as Omit<BackendStats, "engine" | "walBytes">, walBytes: 0 };
+    return { engine: this.#server.engine, ...counts, walBytes: 0, ...lagMs === null ? {} : { lagMs } };
   }
 
   async integrity(): Promise<readonly string[]> {
@@ -349,31 +388,3 @@ export class PostgresBackend implements Backend {
 }
 
 const siblings = new Map<string, Set<PostgresBackend>>();
-
-/** Each chain ends with an event that is whole. */
-function chainsOf(events: readonly StoredEvent[]): Chain[] {
-  const chains: Chain[] = [];
-  let start = 0;
-  events.forEach(({ form, state }, index) => {
-    if (form !== Form.whole && state === undefined) return;
-    chains.push(events.slice(start, index + 1));
-    start = index + 1;
-  });
-  return chains;
-}
-
-/** The server checks its pages itself where it was made with checksums; what is left to check is that tables agree. */
-const INTEGRITY = `
-SELECT format('The index %s is not valid', indexrelid::regclass) AS finding
-FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-WHERE c.relnamespace = $1::text::regnamespace AND NOT i.indisvalid
-UNION ALL
-SELECT format('The log goes to position %s, its events to %s', l.position, e.position)
-FROM threadlog.lanes l, (SELECT coalesce(max(position), 0) AS position FROM threadlog.events) e
-WHERE l.position <> e.position
-UNION ALL
-(
-  SELECT format('Thread number %s is at version %s, its events at %s', t.id, t.version, e.version)
-  FROM threadlog.threads t JOIN threadlog.events e ON e.position = t.position
-  WHERE e.thread <> t.id OR e.version <> t.version LIMIT 10
-)`;

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { type Form, type StoredEvent, type ThreadRecord } from "../../log/backend.ts";
+import { type Chain, Form, type StoredEvent, type ThreadRecord } from "../../log/backend.ts";
 import type { ThreadPath } from "../../log/ids.ts";
 import { bytesOf, type Row } from "./driver.ts";
 
@@ -62,4 +62,16 @@ export function recordOf(row: Row): ThreadRecord {
     erased: row.erased as number,
     parent: parent === undefined ? undefined : { path: parent as ThreadPath, version: row.parent_version as number },
   };
+}
+
+/** Each chain ends with an event that is whole. */
+export function chainsOf(events: readonly StoredEvent[]): Chain[] {
+  const chains: Chain[] = [];
+  let start = 0;
+  events.forEach(({ form, state }, index) => {
+    if (form !== Form.whole && state === undefined) return;
+    chains.push(events.slice(start, index + 1));
+    start = index + 1;
+  });
+  return chains;
 }

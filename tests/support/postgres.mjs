@@ -5,7 +5,7 @@
  *   node tests/support/postgres.mjs      starts one, prints its URL, and stops it with Ctrl-C
  */
 import { spawn, spawnSync } from "node:child_process";
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -119,6 +119,32 @@ class Server {
     });
   }
 
+  /** Another server that follows this one. This one is stopped for a moment, to be copied. */
+  async makeStandby(settings = {}) {
+    const { options, data, port } = this.#how;
+    await this.stop();
+    const folder = mkdtempSync(join(tmpdir(), "threadlog-postgres-"));
+    const copy = join(folder, "data");
+    const copied = spawnSync("cp", ["-a", data, copy], { encoding: "utf8" });
+    if (copied.status !== 0) throw new Error(`the server can't be copied: ${lastLine(copied.stderr)}`);
+    writeFileSync(join(copy, "standby.signal"), "");
+    if (options.uid !== undefined) {
+      for (const path of [folder, join(copy, "standby.signal")]) chownSync(path, options.uid, options.gid);
+    }
+    await this.start();
+    const primary_conninfo = `host=127.0.0.1 port=${port} user=threadlog application_name=standby`;
+    const standby = new Server({
+      ...this.#how,
+      options: { ...options, cwd: folder },
+      folder,
+      data: copy,
+      port: await freePort(),
+      settings: { ...SETTINGS, ...settings, primary_conninfo },
+    });
+    await standby.start();
+    return standby;
+  }
+
   /** "SIGINT" ends it in good order, "SIGQUIT" as a crash would. */
   async stop(signal = "SIGINT") {
     const child = this.#child;
@@ -142,7 +168,7 @@ class Server {
 /** The last line of postmaster.pid tells the state. */
 function isReady(data) {
   const found = spawnSync("cat", [join(data, "postmaster.pid")], { encoding: "utf8" });
-  return /^ready\s*$/m.test(found.stdout ?? "");
+  return /^(ready|standby)\s*$/m.test(found.stdout ?? "");
 }
 
 function findTools() {

@@ -84,7 +84,10 @@ export async function emptySchema(): Promise<string> {
 /** A server of the test's own, to be stopped and started. */
 export interface OwnServer {
   readonly url: string;
+  readonly port: number;
   start(): Promise<void>;
+  /** Another server that follows this one, which is stopped for a moment. */
+  makeStandby(settings?: Readonly<Record<string, string>>): Promise<OwnServer>;
   stop(signal: "SIGINT" | "SIGQUIT"): Promise<void>;
   end(): Promise<void>;
 }
