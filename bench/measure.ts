@@ -8,7 +8,7 @@
 export interface Row {
   readonly case: string;
   readonly side: string;
-  readonly unit: "us" | "ms" | "ops/s" | "bytes";
+  readonly unit: "us" | "ms" | "ops/s" | "bytes" | "count";
   readonly p50: number;
   readonly p99?: number;
   readonly max?: number;

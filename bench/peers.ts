@@ -11,19 +11,28 @@ import { delimiter, dirname, join } from "node:path";
 import process from "node:process";
 import { run, tool } from "./tools.ts";
 
-const PACKAGES = [
+const SQLITE_SAVER = [
   "@langchain/langgraph-checkpoint-sqlite@1.0.4",
   "better-sqlite3@12",
   "@langchain/langgraph-checkpoint@1.2.2",
   "@langchain/core@1.4.0",
 ];
+/** Loads on every runtime. */
+const FOSSIL_DELTA = "fossil-delta@2.0.0";
 
-/** The folder with SqliteSaver and a better-sqlite3 that Node can load; undefined where that can't be had. */
+/**
+ * The folder with SqliteSaver and a better-sqlite3 that Node can load, and, if it can be had, with fossil-delta;
+ * undefined where SqliteSaver can't be had.
+ */
 export async function installPeers(): Promise<string | undefined> {
   const node: string = tool("node");
   const folder = process.env.THREADLOG_BENCH_PEERS ?? join(tmpdir(), "threadlog-bench-peers");
   mkdirSync(folder, { recursive: true });
-  if (await loads(node, folder)) return folder;
+  const missing = [
+    ...await loads(node, folder) ? [] : SQLITE_SAVER,
+    ...existsSync(join(folder, "node_modules/fossil-delta")) ? [] : [FOSSIL_DELTA],
+  ];
+  if (missing.length === 0) return folder;
   if (!existsSync(join(folder, "package.json"))) writeFileSync(join(folder, "package.json"), '{"private":true}');
   // Where no built module can be downloaded it is compiled, against the headers that come with this Node.
   const env = {
@@ -31,7 +40,7 @@ export async function installPeers(): Promise<string | undefined> {
     npm_config_nodedir: dirname(dirname(node)),
   };
   const flags = ["install", "--no-audit", "--no-fund", "--legacy-peer-deps"];
-  await run("npm", [...flags, ...PACKAGES], { cwd: folder, env, limitMs: 5 * 60_000 });
+  await run("npm", [...flags, ...missing], { cwd: folder, env, limitMs: 5 * 60_000 });
   return await loads(node, folder) ? folder : undefined;
 }
 

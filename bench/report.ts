@@ -4,9 +4,10 @@
  * @module
  */
 
+import { type Bar, boundOf, verdict } from "./bars.ts";
 import { type Curve, plot } from "./plot.ts";
 import type { Figures, Line, Outcome, Ratio, Results } from "./results.ts";
-import { TABLES } from "./tables/mod.ts";
+import { type Table, TABLES } from "./tables/mod.ts";
 
 const RUNTIMES = ["Bun", "Deno", "Node"];
 const PLOT = "latest.svg";
@@ -14,9 +15,9 @@ const PLOT = "latest.svg";
 /** The whole page, in Markdown. */
 export function page(results: Results): string {
   const { machine, versions, peer, tables } = results;
-  const sections = Object.entries(TABLES).flatMap(([name, { title, note, bases }]) => {
+  const sections = Object.entries(TABLES).flatMap(([name, table]) => {
     const outcome = tables[name];
-    return outcome === undefined ? [] : section(name, title, note, bases, outcome);
+    return outcome === undefined ? [] : section(name, table, outcome);
   });
   return [
     "# Measurements",
@@ -49,13 +50,8 @@ export function plots({ tables }: Results): Record<string, string> {
   return { [PLOT]: plot("Reading the newest checkpoint", "checkpoints in the thread", "us, p50", shown) };
 }
 
-function section(
-  name: string,
-  title: string,
-  note: string,
-  bases: readonly string[],
-  { ran, lines: unordered }: Outcome,
-): string[] {
+function section(name: string, table: Table, { ran, lines: unordered }: Outcome): string[] {
+  const { title, note, bases, bars = [] } = table;
   const cases = [...new Set(unordered.map((line) => line.case))];
   const lines = cases.flatMap((one) => unordered.filter((line) => line.case === one));
   const extent = `${ran.rounds} rounds${ran.quick ? ", quick" : ""}`;
@@ -73,14 +69,22 @@ function section(
     ...lines.map((line) => row([line.case, line.side, ...RUNTIMES.map((on) => figures(line, line.on[on]))])),
     "",
     ...ratios(bases, lines),
+    ...held(bars, lines),
   ];
+}
+
+function held(bars: readonly Bar[], lines: readonly Line[]): string[] {
+  if (bars.length === 0) return [];
+  const rows = bars.map((bar) => row([bar.property, boundOf(bar), ...RUNTIMES.map((on) => verdict(bar, lines, on))]));
+  return [row(["what must hold", "bar", ...RUNTIMES]), row(["---", "---", ...RUNTIMES.map(() => "---")]), ...rows, ""];
 }
 
 function ratios(bases: readonly string[], lines: readonly Line[]): string[] {
   const rows = bases.flatMap((base) =>
     lines.flatMap((line) => {
       const found = line.ratios[base];
-      if (found === undefined || bases.includes(line.side)) return [];
+      // What was counted is held against its bar alone.
+      if (found === undefined || bases.includes(line.side) || line.unit === "count") return [];
       return [row([line.case, `${line.side} / ${base.trim()}`, ...RUNTIMES.map((on) => ratio(found[on]))])];
     })
   );
@@ -95,6 +99,7 @@ function row(cells: readonly string[]): string {
 function figures({ unit }: Line, found: Figures | undefined): string {
   if (found === undefined) return "";
   const { p50, p99, max } = found;
+  if (unit === "count") return show(p50);
   if (unit === "bytes" || unit === "ops/s") return `${Math.round(p50).toLocaleString("en")} ${unit}`;
   const tail = unit === "ms" && max !== undefined ? ` (max ${show(max)})` : "";
   return `${show(p50)}${p99 === undefined ? "" : ` / ${show(p99)}`}${tail} ${unit}`;

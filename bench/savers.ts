@@ -48,17 +48,24 @@ export async function sqlite(path: string, synchronous: "FULL" | "NORMAL" = "NOR
 /** One thread that gets checkpoint after checkpoint. */
 export class Run {
   readonly #saver: BaseCheckpointSaver;
-  readonly #thread: string;
-  count = 0;
+  readonly thread: string;
+  count: number;
 
-  constructor({ saver }: Contender, thread = "t") {
+  /** `count` checkpoints have been put before. */
+  constructor({ saver }: Contender, thread = "t", count = 0) {
     this.#saver = saver;
-    this.#thread = thread;
+    this.thread = thread;
+    this.count = count;
   }
 
   get #parent() {
     const checkpoint_id = this.count === 0 ? undefined : idOf(this.count - 1);
-    return { configurable: { thread_id: this.#thread, checkpoint_ns: "", checkpoint_id } };
+    return { configurable: { thread_id: this.thread, checkpoint_ns: "", checkpoint_id } };
+  }
+
+  /** The id of the newest. */
+  get newest(): string {
+    return idOf(this.count - 1);
   }
 
   /** Puts the next checkpoint, every channel of it at a version. */
@@ -72,20 +79,27 @@ export class Run {
 
   /** The newest checkpoint. */
   async latest(): Promise<void> {
-    const tuple = await this.#saver.getTuple({ configurable: { thread_id: this.#thread } });
+    const tuple = await this.#saver.getTuple({ configurable: { thread_id: this.thread } });
     if (tuple?.checkpoint.id !== idOf(this.count - 1)) throw new Error("not the newest checkpoint");
+  }
+
+  /** One of its checkpoints, by its place. */
+  async at(index: number): Promise<void> {
+    const checkpoint_id = idOf(index);
+    const tuple = await this.#saver.getTuple({ configurable: { thread_id: this.thread, checkpoint_id } });
+    if (tuple?.checkpoint.id !== checkpoint_id) throw new Error(`not checkpoint ${index}`);
   }
 
   /** The newest ten. */
   async list(): Promise<void> {
     let count = 0;
-    for await (const _ of this.#saver.list({ configurable: { thread_id: this.#thread } }, { limit: 10 })) count++;
+    for await (const _ of this.#saver.list({ configurable: { thread_id: this.thread } }, { limit: 10 })) count++;
     if (count !== 10) throw new Error(`${count} checkpoints listed`);
   }
 
   /** Two writes of a task, of the newest checkpoint. */
-  putWrites(index: number): Promise<void> {
+  putWrites(index: number, task = `task-${index}`): Promise<void> {
     const message = { role: "assistant", content: "a pending write ".repeat(8) };
-    return this.#saver.putWrites(this.#parent, [["messages", message], ["step", index]], `task-${index}`);
+    return this.#saver.putWrites(this.#parent, [["messages", message], ["step", index]], task);
   }
 }

@@ -4,15 +4,21 @@
  * @module
  */
 
+import type { Bar } from "../bars.ts";
+import { OURS } from "../deltas.ts";
 import type { Row, Scale } from "../measure.ts";
 import { concurrency } from "./concurrency.ts";
-import { disk } from "./disk.ts";
+import { deltas } from "./deltas.ts";
+import { disk, DISK_BARS } from "./disk.ts";
 import { floor } from "./floor.ts";
 import { growth } from "./growth.ts";
 import { lag } from "./lag.ts";
 import { latest } from "./latest.ts";
+import { messages, MESSAGES_BARS } from "./messages.ts";
+import { properties, PROPERTIES_BARS } from "./properties.ts";
 import { durable, in_memory } from "./savers.ts";
 import { snapshot } from "./snapshot.ts";
+import { threads, THREADS_BARS } from "./threads.ts";
 
 /** A table: how it is headed, what its sides are held against, and how it is measured. */
 export interface Table {
@@ -21,6 +27,8 @@ export interface Table {
   readonly note: string;
   /** The sides that the others are divided by, in the order of the columns. */
   readonly bases: readonly string[];
+  /** What must hold. */
+  readonly bars?: readonly Bar[];
   readonly run: (scale: Scale) => Promise<Row[]>;
 }
 
@@ -86,6 +94,44 @@ export const TABLES: Readonly<Record<string, Table>> = {
     title: "Bytes on disk",
     note: "A thread of 200 messages of 2 KB of random words, a checkpoint for each, NORMAL, after closing.",
     bases: ["content", PEER],
+    bars: DISK_BARS,
     run: disk,
+  },
+  threads: {
+    title: "Whole conversations",
+    note:
+      "150 of a model with tools: real ones of 3,916 messages where they are at hand, else made ones of that shape. Each " +
+      "message is a checkpoint. The first reads are made of a file that was just opened; each is checked.",
+    bases: ["content", PEER],
+    bars: THREADS_BARS,
+    run: threads,
+  },
+  messages: {
+    title: "A message more",
+    note:
+      "A list of LangChain's messages of 200 characters grows by one, NORMAL. All of it has to be looked at, because an " +
+      "app may have changed any: by Threadlog, where the serializer is LangGraph's own, else by the app's. What that takes " +
+      "is measured apart, and must not count.",
+    bases: ["10 messages"],
+    bars: MESSAGES_BARS,
+    run: messages,
+  },
+  properties: {
+    title: "What must not grow",
+    note:
+      "Properties that made LangGraph's checkpointers in Python fast, each as what it costs beside little and beside " +
+      "much. SQLite at NORMAL in this process, and PostgreSQL behind a proxy that counts round trips. That a message more " +
+      "costs a message is in the table before.",
+    bases: [...new Set(PROPERTIES_BARS.flatMap(({ base }) => base ?? []))],
+    bars: PROPERTIES_BARS,
+    run: properties,
+  },
+  deltas: {
+    title: "Ways to keep a value by what changed",
+    note:
+      "Each value after the one before it, without a log: from the value to the bytes that are stored, and cold from " +
+      "the first whole value over all deltas to the value. docs/deltas.md says what follows from it.",
+    bases: [OURS],
+    run: deltas,
   },
 };
