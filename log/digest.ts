@@ -43,8 +43,9 @@ export function digestOf(event: Body | StoredEvent): Uint8Array {
   end += blob(out, 16, end, value);
   end += blob(out, 20, end, state);
   end += blob(out, 24, end, meta);
-  out.writeUInt32BE(event.schema, 28);
-  out.writeUInt32BE(event.form, 32);
+  // A damaged row may have any number here; then the link will not fit.
+  out.writeUInt32BE(event.schema >>> 0, 28);
+  out.writeUInt32BE(event.form >>> 0, 32);
   out.writeBigInt64BE(BigInt(event.base ?? 0), 36);
   if (out.length > KEPT_BYTES) scratch = Buffer.alloc(8192);
   return sha256(out.subarray(0, end));

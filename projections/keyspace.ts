@@ -145,9 +145,9 @@ export class Keyspace {
   ): Promise<StoredValue | undefined> {
     const chain = await this.#backend.latest(path, { position: root.position });
     const value = chain.length === 0 ? undefined : this.#records.value(chain);
-    if (value !== undefined && this.#isCurrent(root, path, state)) {
-      const { position } = value.event;
-      const key = value.event.key!;
+    // (A damaged event may lack its key.)
+    if (value?.event.key !== undefined && this.#isCurrent(root, path, state)) {
+      const { position, key } = value.event;
       this.#remember(path, { ...(state ?? this.#unknown()), newest: { position, key } }, key, value, state);
     }
     return value;

@@ -9,15 +9,15 @@
  * @module
  */
 
+import { PAGE_BYTES } from "./page_images.ts";
 import type { SideWorker } from "./side_worker.ts";
 
-const PAGE = 4096;
 /** A checkpoint is due once about this many pages have been written. */
-const DUE_PAGES = 1000;
+const DUE_PAGES = 500;
 /** While a pass runs, no more than this many pages are written: on a slow disk the writer waits for it. */
-const MAX_PAGES = 2500;
+const MAX_PAGES = 1250;
 /** Pages that a commit touches beside its values: the tail of the table and of its indexes. */
-const COMMIT_PAGES = 4;
+const COMMIT_PAGES = 2;
 
 /** Decides when to checkpoint, and does. */
 export class Checkpointer {
@@ -44,7 +44,7 @@ export class Checkpointer {
 
   /** Called after each commit with the bytes of its values. True if a checkpoint has begun: every few hundred commits. */
   committed(bytes: number): boolean {
-    this.#pages += COMMIT_PAGES + Math.ceil(bytes / PAGE);
+    this.#pages += COMMIT_PAGES + Math.ceil(bytes / PAGE_BYTES);
     if (this.#pages < this.#duePages || this.#running !== undefined || this.#finish) return false;
     this.#pages = 0;
     this.#running = this.#pass().then(() => {

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ThreadlogError } from "../../log/errors.ts";
 import { connect, type Connection, defaultDriver, type DriverName, resultCode, Sqlite } from "./driver.ts";
 import type { FilesystemProbe } from "./filesystem.ts";
+import { PAGE_BYTES } from "./page_images.ts";
 import { createSchema, inspect } from "./schema.ts";
 
 /** How a file is opened. */
@@ -47,6 +48,7 @@ export async function connectWritable(path: string, options: SqliteOptions): Pro
       connection.exec(`PRAGMA busy_timeout = ${BLOCKING_WAIT_MS}`);
       // Looked at first, so that a file of somebody else's is left as it is.
       const found = look(connection, path);
+      if (found === "empty") connection.exec(`PRAGMA page_size = ${PAGE_BYTES}`);
       connection.exec("PRAGMA journal_mode = WAL");
       if (found === "empty") create(connection, path, options.codecId);
       configure(connection);

@@ -49,7 +49,7 @@ async function inject(fault: string, syncMode: "inline" | "async"): Promise<bool
   const folder = scratchFolder();
   const path = join(folder, "log.db");
   const plan: Plan = { seed: SEED, bytes: 300 };
-  const rest = { plan, durability: "full", duePages: 20, first: 0, steps: 40, sessions: 1, lanes: 2 } as const;
+  const rest = { plan, durability: "full", duePages: 10, first: 0, steps: 40, sessions: 1, lanes: 2 } as const;
   try {
     const ran = await run({ path, ...rest, syncMode, watch: false }, { fault, recording: false });
     const notes = notesOf(ran);

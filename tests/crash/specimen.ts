@@ -8,7 +8,7 @@ import { type Event, type Log, openLog } from "../../mod.ts";
 import { openTuned } from "../../log/open.ts";
 import { all, rawConnection, seeded } from "../support/scratch.ts";
 
-export const PAGE = 4096;
+export const PAGE = 8192;
 
 /** What was written. */
 export interface Specimen {
