@@ -15,6 +15,7 @@ import type { Point, Position } from "./position.ts";
 import type { Records } from "./records.ts";
 import { settle } from "./retries.ts";
 import type { Source } from "./subscription.ts";
+import { EVERYTHING, type Filter, Waiters } from "./waiters.ts";
 import { type Intent, Writer, type WriterLimits } from "./writer.ts";
 
 /** How the core is set up. */
@@ -53,7 +54,7 @@ export class Core implements Source {
   /** Each with what ends, by an error, when its fold does. */
   readonly #trailing = new Map<Fold<unknown>, Promise<never>>();
   #position: Position;
-  #growth = Promise.withResolvers<void>();
+  readonly #waiters = new Waiters();
   /** Who waits for the log to grow: readers, for whom the process stays alive, and folds, for which it does not. */
   #readers = 0;
   #trailers = 0;
@@ -220,7 +221,7 @@ export class Core implements Source {
     while (this.#closed === undefined) {
       await this.#foldUpTo(fold);
       if (fold.isSaveDue) await this.#save([fold]).catch(() => {});
-      await this.#grown(fold.position, undefined, "trailer");
+      await this.#grown(fold.position, EVERYTHING, undefined, "trailer");
     }
     throw closedError();
   }
@@ -232,23 +233,33 @@ export class Core implements Source {
     else await Promise.race([trail, new Promise((resolve) => setImmediate(resolve))]);
   }
 
-  async grown(beyond: Position, signal: AbortSignal | undefined): Promise<void> {
-    await this.#grown(beyond, signal, "reader");
+  async grown(beyond: Position, filter: Filter, signal: AbortSignal | undefined): Promise<Position> {
+    return await this.#grown(beyond, filter, signal, "reader");
   }
 
-  async #grown(beyond: Position, signal: AbortSignal | undefined, who: "reader" | "trailer"): Promise<void> {
+  async #grown(
+    beyond: Position,
+    filter: Filter,
+    signal: AbortSignal | undefined,
+    who: "reader" | "trailer",
+  ): Promise<Position> {
     if (this.#closed !== undefined) throw closedError();
-    if (signal?.aborted || this.#position > beyond) return;
-    // One promise for all who wait: an append wakes any number of them at the cost of one.
-    const aborted = Promise.withResolvers<void>();
-    const abort = () => aborted.resolve();
-    signal?.addEventListener("abort", abort, { once: true });
+    if (signal?.aborted || this.#position > beyond) return beyond;
+    const woken = Promise.withResolvers<Position>();
+    const leave = () => woken.resolve(beyond);
+    const forget = this.#waiters.add(
+      filter,
+      beyond,
+      (first) => woken.resolve(first === undefined ? beyond : first - 1),
+    );
+    signal?.addEventListener("abort", leave, { once: true });
     this.#wait(who, 1);
     try {
-      await Promise.race([this.#growth.promise, aborted.promise]);
+      return await woken.promise;
     } finally {
+      forget();
       this.#wait(who, -1);
-      signal?.removeEventListener("abort", abort);
+      signal?.removeEventListener("abort", leave);
     }
   }
 
@@ -276,7 +287,7 @@ export class Core implements Source {
     await this.writer.close();
     clearInterval(this.#poll);
     clearTimeout(this.#purge);
-    this.#growth.resolve();
+    this.#waiters.wakeAll();
     // A state is only a cache: what keeps one from being saved is no reason not to close.
     for (const fold of [...this.#folds, ...this.#trailing.keys()]) await this.#save([fold]).catch(() => {});
     await this.backend.close();
@@ -292,7 +303,7 @@ export class Core implements Source {
     if (to - this.#position > MAX_CATCH_UP && this.#folds.size === 0) {
       this.#position = to;
       this.keyspace.reset(to);
-      this.#announce();
+      this.#waiters.wakeAll();
     }
     while (this.#position < to) {
       const page = await this.backend.read({ after: this.#position, to, limit: PAGE });
@@ -333,17 +344,11 @@ export class Core implements Source {
     const due = [...this.#folds].filter((fold) => fold.isSaveDue);
     // A state is only a cache: a failure to save it shows to whoever asks for it, not to whoever appends.
     if (due.length > 0) await this.#save(due).catch(() => {});
-    this.#announce();
+    this.#waiters.tell(events);
   }
 
   async #save(folds: readonly Fold<unknown>[]): Promise<void> {
     if (this.backend.readOnly) return;
     for (const fold of folds) await fold.save();
-  }
-
-  #announce(): void {
-    const growth = this.#growth;
-    this.#growth = Promise.withResolvers();
-    growth.resolve();
   }
 }

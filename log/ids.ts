@@ -115,6 +115,13 @@ export function parsePrefix(prefix: unknown, place = "prefix"): ThreadPath {
   return parseThreadId(prefix, place);
 }
 
+/** The paths that a path is below: of no label, of its first, of its first two, and so on to itself. */
+export function pathsAbove(path: string): string[] {
+  const above = [""];
+  for (let end = path.indexOf("\0"); end !== -1; end = path.indexOf("\0", end + 1)) above.push(path.slice(0, end + 1));
+  return above;
+}
+
 /** The labels of a path. */
 export function labelsOf(path: string): string[] {
   const labels = path.split("\0");

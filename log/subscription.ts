@@ -5,12 +5,13 @@
  */
 
 import { guarded, takeOptions } from "./arguments.ts";
-import type { Backend, StoredEvent } from "./backend.ts";
+import type { Backend } from "./backend.ts";
 import { invalid } from "./errors.ts";
 import type { Event } from "./event.ts";
 import { parsePrefix, parseType, type ThreadId } from "./ids.ts";
 import { type LogPoint, parseLogPoint, type Point, type Position } from "./position.ts";
 import type { Records } from "./records.ts";
+import { type Filter, passes } from "./waiters.ts";
 
 /** Which events to read. */
 export interface ReadOptions {
@@ -49,23 +50,23 @@ export interface Source {
   readonly isClosed: boolean;
   resolve(point: Point): Promise<Position>;
   head(): Promise<Position>;
-  /** Resolves when the log has grown beyond a position, or the signal aborts. */
-  grown(beyond: Position, signal: AbortSignal | undefined): Promise<void>;
+  /**
+   * Resolves when the log has grown beyond a position by something that passes a filter, or the signal aborts: with a
+   * position up to which there is nothing that passes.
+   */
+  grown(beyond: Position, filter: Filter, signal: AbortSignal | undefined): Promise<Position>;
 }
-
-/** A checked filter. */
-export type Filter = (event: StoredEvent) => boolean;
 
 /** Checks the filter options. */
 export function parseFilter(options: { readonly prefix?: unknown; readonly types?: unknown }): Filter {
   const prefix = parsePrefix(options.prefix);
   const { types } = options;
-  if (types === undefined) return (event) => event.path.startsWith(prefix);
+  if (types === undefined) return { prefix, types };
   const wanted = guarded("types", () => {
     if (!Array.isArray(types)) throw invalid("The filter `types` must be a list", "types", "List event types.");
     return new Set(types.map((type, i) => parseType(type, `types[${i}]`)));
   });
-  return (event) => wanted.has(event.type) && event.path.startsWith(prefix);
+  return { prefix, types: wanted };
 }
 
 /** Checks a limit. */
@@ -101,7 +102,7 @@ async function* readPages(
   while (position < end && left > 0) {
     const page = await source.backend.read({ after: position, to: end, limit: PAGE });
     for (const stored of page) {
-      if (!filter(stored)) continue;
+      if (!passes(filter, stored)) continue;
       yield source.records.event(stored);
       if (--left === 0) return;
     }
@@ -150,13 +151,13 @@ async function* follow(
     while (position < head) {
       const page = await source.backend.read({ after: position, to: head, limit: PAGE });
       for (const stored of page) {
-        if (!filter(stored)) continue;
+        if (!passes(filter, stored)) continue;
         if (signal.aborted) return;
         yield source.records.event(stored);
       }
       position = page.length < PAGE ? head : page.at(-1)!.position;
     }
-    await source.grown(position, signal);
+    position = await source.grown(position, filter, signal);
     if (source.isClosed) return;
     head = await source.head();
   }

@@ -235,6 +235,7 @@ export class Writer {
     const answers: (() => void)[] = [];
     const again: Waiting[] = [];
     let stale = false;
+    let unremoved: ThreadlogError | undefined;
     outcomes.forEach((outcome, index) => {
       const [waiting, request] = batch[index]!;
       if (outcome.kind === "appended") {
@@ -243,7 +244,10 @@ export class Writer {
           ...outcome.placements[i]!,
         }));
         appended.push(...events);
-        answers.push(() => waiting.resolve(events));
+        answers.push(() => {
+          if (unremoved !== undefined && events.some(isErasure)) waiting.reject(unremoved);
+          else waiting.resolve(events);
+        });
         return;
       }
       stale = true;
@@ -260,12 +264,12 @@ export class Writer {
       for (const [waiting, request] of batch) waiting.reject(new OutcomeUnknownError(idsOf(request), error));
       return;
     }
-    if (appended.some(({ type }) => type === "erase")) {
+    if (appended.some(isErasure)) {
       try {
         await this.#purge();
       } catch (error) {
-        for (const [waiting] of batch) waiting.reject(unpurged(error));
-        return;
+        // That is told to whoever erased; what else was in the transaction is kept all the same.
+        unremoved = unpurged(error);
       }
     }
     // Somebody else may have been quicker: whoever reads and tries again must see what they wrote.
@@ -297,6 +301,10 @@ function refuse(waiting: Waiting, request: AppendRequest, outcome: Exclude<Appen
     case "duplicate":
       waiting.settle(request, outcome.found).then(waiting.resolve, waiting.reject);
   }
+}
+
+function isErasure({ type }: StoredEvent): boolean {
+  return type === "erase";
 }
 
 function unpurged(cause: unknown): ThreadlogError {

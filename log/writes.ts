@@ -47,7 +47,7 @@ export function parseExpect(path: ThreadPath, expect: WriteOptions["expect"]): E
   const version: unknown = expect === "new"
     ? 0
     : typeof expect === "object" && expect !== null
-    ? guarded(`expect of thread ${showPath(path)}`, () => expect.version)
+    ? guarded("expect", () => expect.version)
     : expect;
   if (typeof version !== "number" || !Number.isSafeInteger(version) || version < 0) {
     throw invalid('`expect` must be a version, a head or "new"', `thread ${showPath(path)}`, "Take it from head().");

@@ -12,7 +12,8 @@ import { freeze } from "../log/freeze.ts";
 import type { ThreadId } from "../log/ids.ts";
 import { parseKey } from "../log/ids.ts";
 import type { Position } from "../log/position.ts";
-import { type Filter, parseFilter } from "../log/subscription.ts";
+import { parseFilter } from "../log/subscription.ts";
+import { type Filter, passes } from "../log/waiters.ts";
 
 /**
  * How to fold events into a state.
@@ -140,7 +141,7 @@ export class Fold<State> {
     if (stored.position <= this.#position) return false;
     this.#position = stored.position;
     if (stored.type === "erase") return true;
-    if (!this.#filter(stored) || this.#failure !== undefined) return false;
+    if (!passes(this.#filter, stored) || this.#failure !== undefined) return false;
     try {
       const { evolve } = this.definition;
       this.#state = this.#checked(evolve(this.#state, this.#store.event(stored)));

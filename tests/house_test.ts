@@ -33,6 +33,7 @@ const FLOOR_OF_LOG_FILE: ReadonlyMap<string, number> = new Map([
   ["upcaster", 1],
   ["value", 1],
   ["verify", 1],
+  ["waiters", 1],
   ["writer", 1],
 ]);
 /** Files whose name begins so are on floor 1 as well. */

@@ -4,6 +4,8 @@ import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs"
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { apply, defineProjection, type Log, openLog, type Operation } from "../mod.ts";
+import type { StoredEvent } from "../log/backend.ts";
+import { EVERYTHING, Waiters } from "../log/waiters.ts";
 import { all, inFolder, onEach, onFile, rawConnection, refused, seeded, sleep, until } from "./support/scratch.ts";
 
 const count = (name: string) => defineProjection({ name, version: 1, initial: () => 0, evolve: (n: number) => n + 1 });
@@ -301,6 +303,76 @@ describe("a crowd of writers", () => {
     const { turns } = await log.thread("t").get("n") as { turns: number[] };
     assert.deepEqual(turns, positions.map((_, i) => i).filter((i) => i % 3 === 2));
     assert.ok((await log.verify()).ok);
+  });
+});
+
+describe("subscribers beside each other", () => {
+  onEach("see what passes their filters, each event once and in order", async (log) => {
+    const stop = new AbortController();
+    const filters = [
+      {},
+      { prefix: "a" },
+      { prefix: ["a", "b"] },
+      { types: ["y"] },
+      { prefix: ["a", "b"], types: ["y"] },
+      { prefix: "nobody" },
+    ];
+    const project = await log.project(count("beside")); // so that folding takes a while
+    const followers = filters.map((filter) => {
+      const seen: number[] = [];
+      const done = (async () => {
+        for await (const { position } of log.subscribe({ ...filter, signal: stop.signal })) {
+          seen.push(position);
+          if (position % 3 === 0) await null;
+        }
+      })();
+      return { seen, done };
+    });
+    const random = seeded(7);
+    const threads = ["a", ["a", "b"], ["a", "b", "c"], ["a", "bb"], "ab", "other"];
+    const expected: number[][] = filters.map(() => []);
+    for (let round = 0; round < 120; round++) {
+      const events = await log.batch((batch) => {
+        for (let i = 0; i <= random() * 3; i++) {
+          const thread = batch.thread(threads[Math.floor(random() * threads.length)]!);
+          thread.append(random() < 0.5 ? "x" : "y", round);
+        }
+      });
+      for (const { position, thread, type } of events) {
+        const path = [thread].flat();
+        const isBelow = (...labels: string[]) => labels.every((label, i) => path[i] === label);
+        const passes = [true, isBelow("a"), isBelow("a", "b"), type === "y", isBelow("a", "b") && type === "y", false];
+        passes.forEach((it, i) => it && expected[i]!.push(position));
+      }
+      if (round % 5 === 0) await sleep(1);
+    }
+    await until(() => followers.every(({ seen }, i) => seen.length >= expected[i]!.length));
+    await sleep(20);
+    assert.deepEqual(followers.map(({ seen }) => seen), expected);
+    assert.equal(await project.state(), expected[0]!.length);
+    stop.abort();
+    await Promise.all(followers.map(({ done }) => done));
+  });
+});
+
+describe("who waits for an event", () => {
+  it("is not woken by one that it has seen, by none twice, and by none after it has left", () => {
+    const waiters = new Waiters();
+    const told: (number | undefined)[] = [];
+    const event = (position: number) => ({ position, path: "a\0", type: "x" }) as unknown as StoredEvent;
+    const leave = waiters.add(EVERYTHING, 5, (position) => told.push(position));
+    waiters.tell([event(4), event(5)]);
+    assert.deepEqual(told, []);
+    waiters.tell([event(6), event(7)]);
+    waiters.tell([event(8)]);
+    waiters.wakeAll();
+    leave();
+    assert.deepEqual(told, [6]);
+    waiters.add(EVERYTHING, 8, (position) => told.push(position))();
+    waiters.tell([event(9)]);
+    waiters.add(EVERYTHING, 9, (position) => told.push(position));
+    waiters.wakeAll();
+    assert.deepEqual(told, [6, undefined]);
   });
 });
 
