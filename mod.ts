@@ -57,6 +57,7 @@ export type { Upcaster } from "./log/upcaster.ts";
 export type { Codec } from "./log/codec.ts";
 export { msgpack } from "./log/msgpack.ts";
 export type { Fault, VerifyReport } from "./log/verify.ts";
+export { copyLog, type CopyLogOptions, type CopyLogProgress, type CopyLogReport } from "./log/copy_log.ts";
 export { salvage } from "./log/salvage.ts";
 export type { SalvageOptions, SalvageReport } from "./log/salvage.ts";
 export type { BackendStats } from "./log/backend.ts";

@@ -79,6 +79,19 @@ export type AppendOutcome =
   /** The origin of a fork or restore does not exist, or was erased. */
   | { readonly kind: "no_origin"; readonly path: ThreadPath; readonly version: Version; readonly erased: boolean };
 
+/** An event as another log has it, with what a fork or restore continues from. */
+export type AdoptedEvent = StoredEvent & Pick<EventInput, "origin">;
+
+/** A piece of another log. */
+export interface Piece {
+  /** The position that it follows: the head of the log that takes it over. */
+  readonly after: Position;
+  /** In the order of their positions. Those that are missing in between were erased. */
+  readonly events: readonly AdoptedEvent[];
+  /** The threads that are met for the first time, each behind the one that it was forked from. */
+  readonly threads: readonly ThreadRecord[];
+}
+
 /** The end of the log. */
 export interface LogHead {
   readonly position: Position;
@@ -186,6 +199,11 @@ export interface Backend {
    * the event loop for long it leaves for the next call: there may be fewer outcomes than requests, but for one at least.
    */
   append(requests: readonly AppendRequest[]): Promise<readonly AppendOutcome[]>;
+  /**
+   * Takes over a piece of another log, places and all, in one transaction. Refused with `conflict` where it does not
+   * follow the head. A log in memory can't.
+   */
+  adopt?(piece: Piece): Promise<void>;
   /** Whether others may have appended since the last `head()` or `append()`; costs no round trip. */
   changed(): boolean;
   /** The durable end of the log, others' appends included. */

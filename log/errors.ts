@@ -182,3 +182,11 @@ export function invalid(what: string, place: string, remedy: string, cause?: unk
 export function closedError(): ThreadlogError {
   return new ThreadlogError("closed", "The log is closed", { place: "log", remedy: "Open it again." });
 }
+
+/** The refusal of a piece of another log that is not the next. */
+export function notNextError(head: number, after: number): ThreadlogError {
+  return new ThreadlogError("conflict", `The log ends at position ${head}, and the piece follows ${after}`, {
+    place: `position ${head}`,
+    remedy: "Nobody else may write to a log while it is being copied to; nothing was written.",
+  });
+}

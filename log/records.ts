@@ -53,6 +53,11 @@ export class Records {
     this.#maxValueBytes = maxValueBytes;
   }
 
+  /** How values become bytes. */
+  get codec(): Codec {
+    return this.#codec;
+  }
+
   /** Encodes an event now, so that what the caller does to its value later changes nothing. */
   input(draft: EventDraft): EventInput {
     const { path, type, key, id, origin } = draft;

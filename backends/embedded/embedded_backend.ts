@@ -35,6 +35,9 @@ const PURGE_STEP = 1000;
 /** A transaction takes no more requests once it has been at work for so many milliseconds. */
 const WORK_MS = 0.5;
 
+/** What takes room in an event. */
+type PayloadsOf = Pick<StoredEvent, "value" | "state">;
+
 /** The event loop gets a turn each time that so much has been read in pages: a few milliseconds' work. */
 const TURN = 1000;
 
@@ -216,7 +219,8 @@ function outOfOrder(path: ThreadPath): ThreadlogError {
   });
 }
 
-function bytesOf(requests: readonly AppendRequest[]): number {
+/** How many bytes of values there are. */
+export function bytesOf(requests: readonly { readonly events: readonly PayloadsOf[] }[]): number {
   let bytes = 0;
   for (const { events } of requests) {
     for (const event of events) bytes += (event.value?.length ?? 0) + (event.state?.length ?? 0);

@@ -161,7 +161,7 @@ function newestEntry(store: EventStore, cut: Cut, except: string): Position {
 }
 
 /** An erased ancestor keeps only what its forks share: with one fork less it may keep less. */
-function requestAncestorPurges(store: EventStore, node: ThreadNode): void {
+export function requestAncestorPurges(store: EventStore, node: ThreadNode): void {
   // A living fork of this one needs all that this one inherited.
   if (sharedRanges(store, node).some(({ first }) => first === node.created)) return;
   for (let owner = node; owner.parent !== undefined;) {

@@ -163,19 +163,7 @@ BEGIN
         DELETE FROM threadlog.states;
         -- Written now, as what forks share depends on which of them are erased.
         UPDATE threadlog.threads SET erased = head.erased, tombstone = head.tombstone WHERE id = head.id;
-        INSERT INTO threadlog.purges VALUES (head.id) ON CONFLICT DO NOTHING;
-        -- An erased ancestor keeps only what its forks share: with one fork less it may keep less. (But a living fork of
-        -- this one needs all that this one inherited.)
-        IF NOT head.created <@ threadlog.shared_ranges(head.id) THEN
-          INSERT INTO threadlog.purges
-          WITH RECURSIVE ancestors AS (
-            SELECT id, parent, tombstone FROM threadlog.threads WHERE id = head.parent
-            UNION ALL
-            SELECT t.id, t.parent, t.tombstone FROM threadlog.threads t JOIN ancestors a ON t.id = a.parent
-          )
-          SELECT id FROM ancestors WHERE tombstone > 0
-          ON CONFLICT DO NOTHING;
-        END IF;
+        PERFORM threadlog.request_purges(head.id, head.created, head.parent);
       END IF;
       heads[event.path] := head;
       changed[event.path] := true;

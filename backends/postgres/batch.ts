@@ -5,7 +5,7 @@
  */
 
 import { Buffer } from "node:buffer";
-import type { AppendOutcome, AppendRequest, Placement } from "../../log/backend.ts";
+import type { AppendOutcome, AppendRequest, Piece, Placement } from "../../log/backend.ts";
 import type { ThreadPath } from "../../log/ids.ts";
 import { bytesOf, type Row, toHex } from "./driver.ts";
 import { eventOf, nameBytes } from "./rows.ts";
@@ -73,6 +73,49 @@ export function packRequests(requests: readonly AppendRequest[]): Batch {
   });
   const json = { paths: paths.map(nameNotation), requests: packed, events };
   return { paths, json, bytes: Buffer.concat(blocks) };
+}
+
+/** Packs a piece of another log. */
+export function packPiece({ after, events, threads }: Piece): { readonly json: object; readonly bytes: Uint8Array } {
+  const blocks: Uint8Array[] = [];
+  let start = 1;
+  const packed = events.map((event) => {
+    const { position, version, time, latest, base, schema, form, link, origin, value, state, meta } = event;
+    const row = {
+      path: nameNotation(event.path),
+      position,
+      version,
+      time,
+      latest,
+      base,
+      schema,
+      form,
+      type: nameNotation(event.type),
+      key: nameNotation(event.key),
+      id: nameNotation(event.id),
+      link: notation(link),
+      origin_path: nameNotation(origin?.path),
+      origin_version: origin?.version,
+      start,
+      value: value?.length,
+      state: state?.length,
+      meta: meta?.length,
+    };
+    for (const block of [value, state, meta]) {
+      if (block === undefined) continue;
+      blocks.push(block);
+      start += block.length;
+    }
+    return row;
+  });
+  const records = threads.map(({ path, created, parent, erased }) => ({
+    path: nameNotation(path),
+    created,
+    parent: nameNotation(parent?.path),
+    parent_version: parent?.version,
+    erased,
+  }));
+  return { json: { after, events: packed, threads: records }, bytes: Buffer.concat(blocks) };
 }
 
 type PackedOutcome =

@@ -10,6 +10,12 @@ export const Raised = { notFound: "TL001", erased: "TL002", missing: "TL003", br
 
 /** The functions. */
 export const LINEAGE = `
+-- The number of a thread; null where there is none of that name.
+CREATE OR REPLACE FUNCTION threadlog.number_of(named bytea) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+  SELECT id FROM threadlog.threads WHERE substr(path, 1, 1000) = substr(named, 1, 1000) AND path = named
+$$;
+
 -- Where a version's event is: in the thread, or in the one it inherits it from.
 CREATE OR REPLACE FUNCTION threadlog.owner_of(of_thread bigint, wanted bigint, OUT owner bigint, OUT place bigint)
 LANGUAGE plpgsql STABLE AS $$

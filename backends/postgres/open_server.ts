@@ -5,6 +5,7 @@
  */
 
 import { ThreadlogError } from "../../log/errors.ts";
+import { ADOPT } from "./adopt_sql.ts";
 import { APPEND } from "./append_sql.ts";
 import { Connections, isStandby, loadDriver, toHex } from "./driver.ts";
 import { codeOf, failure } from "./failures.ts";
@@ -220,6 +221,7 @@ ${KEYS}
 ${READS}
 ${PURGE}
 ${APPEND}
+${ADOPT}
 INSERT INTO threadlog.meta VALUES ('format', '${FORMAT_VERSION}'), ('codec', convert_from('\\x${hex(codecId)}', 'UTF8'))
 ON CONFLICT DO NOTHING;
 `;

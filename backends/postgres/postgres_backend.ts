@@ -21,6 +21,7 @@ import type {
   Chain,
   KeyRange,
   LogHead,
+  Piece,
   PositionRange,
   ReadPoint,
   SavedState,
@@ -29,14 +30,14 @@ import type {
   ThreadRecord,
   VersionRange,
 } from "../../log/backend.ts";
-import { OutcomeUnknownError, ThreadlogError } from "../../log/errors.ts";
+import { notNextError, OutcomeUnknownError, ThreadlogError } from "../../log/errors.ts";
 import type { ThreadPath } from "../../log/ids.ts";
 import type { Position } from "../../log/position.ts";
-import { packRequests, unpackOutcomes } from "./batch.ts";
+import { packPiece, packRequests, unpackOutcomes } from "./batch.ts";
 import type { Parameter, Row } from "./driver.ts";
 import { failure, threadFailure, writeFailure } from "./failures.ts";
 import { type OpenServer, openServer, type PostgresOptions } from "./open_server.ts";
-import { INTEGRITY } from "./integrity_sql.ts";
+import { INTEGRITY, STATS } from "./inspect_sql.ts";
 import { chainsOf, eventOf, nameBytes, recordOf } from "./rows.ts";
 
 /** How many erased events one purge step removes. */
@@ -103,6 +104,17 @@ export class PostgresBackend implements Backend {
       for (const sibling of this.#siblings()) sibling.#known = Math.max(sibling.#known, position);
     }
     return outcomes;
+  }
+
+  async adopt(piece: Piece): Promise<void> {
+    this.#refuseReadOnly();
+    const { json, bytes } = packPiece(piece);
+    const [row] = await this.#write(
+      "SELECT threadlog.adopt($1, $2, $3) AS head",
+      [json, bytes, this.#waitMs],
+      "copying",
+    );
+    if (row!.head !== null) throw notNextError(row!.head as number, piece.after);
   }
 
   changed(): boolean {
@@ -281,18 +293,7 @@ export class PostgresBackend implements Backend {
   }
 
   async stats(): Promise<BackendStats> {
-    const [row] = await this.#read(
-      `SELECT threads, position - erased AS events, erased, EXISTS (SELECT FROM threadlog.purges) AS purging, (
-         SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
-         WHERE relnamespace = $1::text::regnamespace AND relkind = 'r'
-       ) AS "dataBytes", CASE
-         WHEN NOT pg_is_in_recovery() THEN NULL
-         WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
-         ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000
-       END::float8 AS "lagMs"
-       FROM threadlog.lanes WHERE lane = 1`,
-      [`"${this.#options.schema}"`],
-    );
+    const [row] = await this.#read(STATS, [`"${this.#options.schema}"`]);
     const { lagMs, ...counts } = row as unknown as Omit<BackendStats, "engine" | "walBytes" | "lagMs"> & {
       readonly lagMs: number | null;
     };

@@ -45,6 +45,24 @@ BEGIN
   RETURN result;
 END $$;
 
+-- Notes that what a thread's tombstone has erased is to be removed.
+CREATE OR REPLACE FUNCTION threadlog.request_purges(of_thread bigint, created bigint, parent_thread bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  INSERT INTO threadlog.purges VALUES (of_thread) ON CONFLICT DO NOTHING;
+  -- An erased ancestor keeps only what its forks share: with one fork less it may keep less. (But a living fork of this
+  -- one needs all that this one inherited.)
+  IF created <@ threadlog.shared_ranges(of_thread) THEN RETURN; END IF;
+  INSERT INTO threadlog.purges
+  WITH RECURSIVE ancestors AS (
+    SELECT id, parent, tombstone FROM threadlog.threads WHERE id = parent_thread
+    UNION ALL
+    SELECT t.id, t.parent, t.tombstone FROM threadlog.threads t JOIN ancestors a ON t.id = a.parent
+  )
+  SELECT id FROM ancestors WHERE tombstone > 0
+  ON CONFLICT DO NOTHING;
+END $$;
+
 -- Removes up to so many erased events; true while there may be more.
 CREATE OR REPLACE FUNCTION threadlog.purge(maximum bigint, wait_ms bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$

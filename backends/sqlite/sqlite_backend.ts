@@ -9,10 +9,11 @@ import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { setImmediate } from "node:timers";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { BackendStats, LogHead } from "../../log/backend.ts";
+import type { BackendStats, LogHead, Piece } from "../../log/backend.ts";
 import { OutcomeUnknownError, ThreadlogError } from "../../log/errors.ts";
-import { EmbeddedBackend } from "../embedded/embedded_backend.ts";
+import { bytesOf, EmbeddedBackend } from "../embedded/embedded_backend.ts";
 import { Payloads } from "../embedded/payloads.ts";
+import { adoptPiece } from "./adopt.ts";
 import { Checkpointer } from "./checkpointer.ts";
 import { type Connection, isSyncFailure, resultCode, Sqlite, type Statement, storageError } from "./driver.ts";
 import { probeFilesystem, realPath, refuseNetworkFilesystem } from "./filesystem.ts";
@@ -180,6 +181,10 @@ export class SqliteBackend extends EmbeddedBackend {
   #lookAgain(): void {
     this.#lookedThisTurn = false;
     this.#endRead();
+  }
+
+  adopt(piece: Piece): Promise<void> {
+    return this.write(() => adoptPiece(this.store, this.payloads, piece), bytesOf([{ events: piece.events }]));
   }
 
   changed(): boolean {

@@ -279,6 +279,11 @@ export class SqliteStore implements EventStore {
     node.link = link;
   }
 
+  /** Counts positions that another log has erased as erased here. */
+  skip(positions: number): void {
+    this.#sql.countErased.run(positions);
+  }
+
   insertBase({ thread, position, origin }: Base): void {
     this.#sql.insertBase.run(thread, position, origin.thread, origin.position);
     this.#bases.delete(thread);

@@ -19,3 +19,18 @@ UNION ALL
   FROM threadlog.threads t JOIN threadlog.events e ON e.position = t.position
   WHERE e.thread <> t.id OR e.version <> t.version LIMIT 10
 )`;
+
+/** What `stats` tells; how far a standby is behind, too. */
+export const STATS = `
+SELECT
+  threads, position - erased AS events, erased, EXISTS (SELECT FROM threadlog.purges) AS purging,
+  (
+    SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
+    WHERE relnamespace = $1::text::regnamespace AND relkind = 'r'
+  ) AS "dataBytes",
+  CASE
+    WHEN NOT pg_is_in_recovery() THEN NULL
+    WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0
+    ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000
+  END::float8 AS "lagMs"
+FROM threadlog.lanes WHERE lane = 1`;
