@@ -220,9 +220,9 @@ function* piecesOf(events: readonly StoredEvent[]): Generator<StoredEvent[]> {
 /** Holds a copy against its log, up to the copy's end. Of a log that goes on, more may have been erased since. */
 async function compare(source: Core, target: Backend, head: Position, stands: boolean): Promise<void> {
   await compareEvents(source.backend, target, head, stands);
-  const range = { prefix: "", limit: PAGE, at: head } as const;
-  for (let after: ThreadPath | undefined;;) {
-    const page: readonly ThreadRecord[] = await target.threads({ ...range, after });
+  let after: ThreadPath | undefined;
+  for (let size = PAGE; size === PAGE;) {
+    const page = await target.threads({ prefix: "", limit: PAGE, at: head, after });
     for (const record of page) {
       const other = await source.backend.thread(record.path, { position: head }).catch(() => undefined);
       if (other === undefined && !stands) continue; // erased since
@@ -233,8 +233,8 @@ async function compare(source: Core, target: Backend, head: Position, stands: bo
       if (isSame || (!stands && other!.erased > record.erased)) continue;
       throw differs(record.position, `thread ${showPath(record.path)} is another`);
     }
-    if (page.length < PAGE) return;
-    after = page.at(-1)!.path;
+    size = page.length;
+    after = page.at(-1)?.path;
   }
 }
 
