@@ -10,7 +10,53 @@ import type { Figures, Line, Outcome, Ratio, Results } from "./results.ts";
 import { type Table, TABLES } from "./tables/mod.ts";
 
 const RUNTIMES = ["Bun", "Deno", "Node"];
-const PLOT = "latest.svg";
+/** A plot of some lines of a table: against the number in their case or side that `x` matches. */
+interface Drawing {
+  readonly table: string;
+  readonly file: string;
+  readonly title: string;
+  readonly x: RegExp;
+  readonly names: readonly [x: string, y: string];
+  readonly value: "p50" | "p99";
+  /** Sides that would only be in the way. */
+  readonly without?: RegExp;
+}
+
+const DRAWINGS: readonly Drawing[] = [
+  {
+    table: "latest",
+    file: "latest.svg",
+    title: "Reading the newest checkpoint",
+    x: /latest of (\d+) checkpoints/,
+    names: ["checkpoints in the thread", "us, p50"],
+    value: "p50",
+    without: /^Threadlog, memory/,
+  },
+  {
+    table: "disk",
+    file: "disk.svg",
+    title: "A conversation of 2 KB a turn, all of it kept",
+    x: /after +(\d+) turns/,
+    names: ["turns", "bytes on disk"],
+    value: "p50",
+  },
+  {
+    table: "concurrency",
+    file: "writers.svg",
+    title: "Puts of 0.9 KB, FULL",
+    x: /put of 0\.9 KB, FULL, +(\d+) writers/,
+    names: ["writers", "puts a second"],
+    value: "p50",
+  },
+  {
+    table: "lag",
+    file: "lag.svg",
+    title: "How late a timer of 1 ms comes, FULL",
+    x: /Threadlog FULL, (\d+) writers/,
+    names: ["writers, each as fast as it can", "ms, p99"],
+    value: "p99",
+  },
+];
 
 /** The whole page, in Markdown. */
 export function page(results: Results): string {
@@ -37,17 +83,29 @@ export function page(results: Results): string {
 
 /** The plots that the results allow, by file name. */
 export function plots({ tables }: Results): Record<string, string> {
-  const lines = tables.latest?.lines ?? [];
-  const curves = RUNTIMES.flatMap((on) =>
-    [...new Set(lines.map(({ side }) => side))].map((side): Curve => ({
-      name: `${side}, ${on}`,
-      points: lines.filter((line) => line.side === side && line.on[on] !== undefined)
-        .map((line) => [Number(/\d+/.exec(line.case)![0]), line.on[on]!.p50]),
-    }))
-  );
-  const shown = curves.filter(({ name, points }) => points.length > 0 && !name.startsWith("Threadlog, memory"));
-  if (shown.length === 0) return {};
-  return { [PLOT]: plot("Reading the newest checkpoint", "checkpoints in the thread", "us, p50", shown) };
+  const drawn: Record<string, string> = {};
+  for (const drawing of DRAWINGS) {
+    const curves = curvesOf(drawing, tables[drawing.table]?.lines ?? []);
+    if (curves.length > 0) drawn[drawing.file] = plot(drawing.title, ...drawing.names, curves);
+  }
+  return drawn;
+}
+
+function curvesOf({ x, value, without }: Drawing, lines: readonly Line[]): Curve[] {
+  const curves = new Map<string, [number, number][]>();
+  for (const line of lines) {
+    // The number may be in either; what is left of the side names the curve.
+    const found = x.exec(line.case) ?? x.exec(line.side);
+    if (found === null || without?.test(line.side)) continue;
+    const side = line.side.replace(/, \d+ writers$/, "");
+    for (const runtime of RUNTIMES) {
+      const y = line.on[runtime]?.[value];
+      if (y === undefined || !(y > 0)) continue;
+      const name = `${side}, ${runtime}`;
+      curves.set(name, [...curves.get(name) ?? [], [Number(found[1]), y]]);
+    }
+  }
+  return [...curves].map(([name, points]) => ({ name, points: points.sort(([a], [b]) => a - b) }));
 }
 
 function section(name: string, table: Table, { ran, lines: unordered }: Outcome): string[] {
@@ -60,7 +118,7 @@ function section(name: string, table: Table, { ran, lines: unordered }: Outcome)
     "",
     note,
     "",
-    ...name === "latest" ? [`![latest, against the length of the thread](${PLOT})`, ""] : [],
+    ...DRAWINGS.filter(({ table }) => table === name).flatMap(({ title, file }) => [`![${title}](${file})`, ""]),
     `\`npm run bench -- ${name}${ran.quick ? " --quick" : ""}\`: ${extent}, ${ran.date}, load average ` +
     `${ran.loadBefore} before and ${ran.loadAfter} after.`,
     "",

@@ -6,6 +6,8 @@ import { type Contender, Run, sqlite, threadlog } from "../savers.ts";
 
 const TURNS = 200;
 const ALL = `${TURNS} turns, all kept`;
+/** After how many turns the bytes are drawn. */
+const MARKS = [25, 50, 100, 200];
 const WINDOW = 8;
 const WINDOWED = `${TURNS} turns, a window of ${WINDOW}`;
 
@@ -30,7 +32,12 @@ export async function disk({ round, quick }: Scale): Promise<Row[]> {
       };
       let content = 0;
       for (const contender of await open()) {
-        content = await converse(new Run(contender), window);
+        content = await converse(new Run(contender), window, (turns) => {
+          if (window < TURNS) return;
+          const bytes = databaseBytes(path(contender.name));
+          const after = `after ${String(turns).padStart(3)} turns, all kept`;
+          rows.push({ case: after, side: contender.name, unit: "bytes", p50: bytes });
+        });
         await contender.close();
         rows.push({ case: name, side: contender.name, unit: "bytes", p50: databaseBytes(path(contender.name)) });
       }
@@ -49,7 +56,7 @@ export async function disk({ round, quick }: Scale): Promise<Row[]> {
 }
 
 /** Holds the conversation; resolves with the bytes of its messages. */
-async function converse(run: Run, window: number): Promise<number> {
+async function converse(run: Run, window: number, onMark: (turns: number) => void): Promise<number> {
   const random = randoms(42);
   const messages: unknown[] = [];
   let content = 0;
@@ -58,6 +65,7 @@ async function converse(run: Run, window: number): Promise<number> {
     content += JSON.stringify(message).length;
     messages.push(message);
     await run.put({ messages: messages.slice(-window) }, turn + 1);
+    if (MARKS.includes(turn + 1)) onMark(turn + 1);
   }
   await run.latest();
   return content;
