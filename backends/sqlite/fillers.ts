@@ -25,10 +25,17 @@ export interface Filler {
 /** Versions that a thread lacks, and between which positions they were. */
 interface Gap {
   readonly strand: Strand;
+  readonly from: Version;
   next: Version;
   readonly to: Version;
   readonly low: Position;
   readonly high: Position;
+}
+
+/** A gap that can't be filled, and one that may have taken its places without being one. */
+interface Failure {
+  readonly gap: Gap;
+  readonly suspect: Gap | undefined;
 }
 
 /** A row of an index far behind the last event is rather damaged than right. */
@@ -43,7 +50,8 @@ export function fillersOf(survey: Survey): { fillers: Map<Position, Filler>; las
     const plan = new Plan(survey, distrusted);
     const failed = plan.run();
     if (failed.length === 0) return plan;
-    for (const gap of failed) {
+    for (const { gap, suspect } of failed) {
+      if (suspect !== undefined && giveUp(survey, { ...suspect, next: suspect.from })) continue;
       if (giveUp(survey, gap)) continue;
       const heirs = plan.heirsOf(gap.strand, gap.next);
       for (const strand of heirs.length > 0 ? heirs : [gap.strand]) distrusted.add(strand);
@@ -94,7 +102,7 @@ class Plan {
   }
 
   /** Fills what can be filled; gives the gaps that can't. */
-  run(): Gap[] {
+  run(): Failure[] {
     for (const strand of this.#survey.strands.values()) this.#begin(strand);
     this.#takeIndexes();
     this.#findNeeds();
@@ -192,11 +200,11 @@ class Plan {
     const needs = (this.#needs.get(strand) ?? []).filter(({ version }) => version >= from && version <= to);
     for (const { version, before } of needs.sort((a, b) => b.version - a.version)) {
       if (before >= high) continue;
-      if (version < to) gaps.unshift({ strand, next: version + 1, to, low, high });
+      if (version < to) gaps.unshift({ strand, from: version + 1, next: version + 1, to, low, high });
       to = version;
       high = before;
     }
-    return [{ strand, next: from, to, low, high }, ...gaps];
+    return [{ strand, from, next: from, to, low, high }, ...gaps];
   }
 
   /** Which versions forks and restores continue from, and before which position those were. */
@@ -218,22 +226,42 @@ class Plan {
   }
 
   /** Gives each gap free positions within it, the most pressing first: if there is a way, this finds it. */
-  #fill(gaps: readonly Gap[]): Gap[] {
-    const failed: Gap[] = [];
+  #fill(gaps: readonly Gap[]): Failure[] {
+    const failed: Failure[] = [];
     const open: Gap[] = [];
     let index = 0;
+    // The largest that has been given positions since one was left over: without it there would be more.
+    let suspect: Gap | undefined;
+    const fail = (gap: Gap) => {
+      const isGreedy = suspect !== undefined && suspect.high <= gap.high && sizeOf(suspect) > 0;
+      failed.push({ gap, suspect: isGreedy ? suspect : undefined });
+    };
     for (let position = 1; position <= this.last; position++) {
       if (this.#survey.kept.has(position) || this.fillers.has(position)) continue;
       for (; index < gaps.length && gaps[index]!.low < position; index++) insert(open, gaps[index]!);
-      while (open.length > 0 && open[0]!.high <= position) failed.push(open.shift()!);
+      while (open.length > 0 && open[0]!.high <= position) fail(open.shift()!);
       const gap = open[0];
+      if (gap === undefined) suspect = undefined;
       if (gap === undefined) continue;
+      if (this.#isShaky(gap) && (suspect === undefined || sizeOf(gap) > sizeOf(suspect))) suspect = gap;
       this.fillers.set(position, { thread: gap.strand.id, version: gap.next, was: undefined });
       gap.next++;
       if (gap.next > gap.to) open.shift();
     }
-    return [...failed, ...open, ...gaps.slice(index)];
+    for (const gap of [...open, ...gaps.slice(index)]) fail(gap);
+    return failed;
   }
+
+  /** Whether a gap may be none: what ends it has a version that nothing proves, or its thread may have been a fork. */
+  #isShaky({ strand, from, high }: Gap): boolean {
+    const end = this.#survey.kept.get(high);
+    const isOrphan = from === 1 && end?.type !== "erase" && !this.#survey.remains.threads.has(strand.id);
+    return isOrphan || end?.isDoubtful === true;
+  }
+}
+
+function sizeOf({ from, to }: Gap): number {
+  return to - from + 1;
 }
 
 function insert(open: Gap[], gap: Gap): void {

@@ -59,8 +59,6 @@ export class PageImages {
   /** By page number, oldest first. */
   readonly #frames = new Map<number, Frame[]>();
   readonly #cache = new Map<number, Uint8Array[]>();
-  /** The highest number of a page. */
-  readonly count: number;
 
   /** Opens a database, and its WAL if there is one. */
   constructor(path: string) {
@@ -68,12 +66,17 @@ export class PageImages {
     try {
       this.#wal = existsSync(`${path}-wal`) ? new ReadFile(`${path}-wal`) : undefined;
       if (this.#wal !== undefined) this.#index(this.#wal);
-      const pages = Math.ceil(this.#database.size / PAGE_BYTES);
-      this.count = Math.max(pages, ...this.#frames.keys());
     } catch (error) {
       this.close();
       throw error;
     }
+  }
+
+  /** The numbers of all pages: those of the database, then those that only the WAL has. */
+  *numbers(): Generator<number> {
+    const inDatabase = Math.ceil(this.#database.size / PAGE_BYTES);
+    for (let page = 1; page <= inDatabase; page++) yield page;
+    for (const page of this.#frames.keys()) if (page > inDatabase) yield page;
   }
 
   /**
@@ -140,7 +143,8 @@ export class PageImages {
     }
     const limit = Math.ceil(this.#database.size / PAGE_BYTES) + total;
     for (const { page, frame } of found.slice(0, afterCommit)) {
-      if (page < 1 || page > limit) continue;
+      // (Of a database that was cut, a whole frame may be far behind the end.)
+      if (page < 1 || (page > limit && !frame.isWhole)) continue;
       const frames = this.#frames.get(page);
       if (frames === undefined) this.#frames.set(page, [frame]);
       else frames.push(frame);

@@ -62,7 +62,7 @@ export class Remains {
     try {
       const first = this.#pages.image(1);
       this.isDatabase = first !== undefined && new TextDecoder("latin1").decode(first.subarray(0, 15)) === MAGIC;
-      for (let page = 1; page <= this.#pages.count; page++) this.#look(page);
+      for (const page of this.#pages.numbers()) this.#look(page);
     } catch (error) {
       this.close();
       throw error;

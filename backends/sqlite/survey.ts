@@ -27,9 +27,9 @@ export interface Strand {
   readonly seen: Map<Version, Position>;
   /** The owner of the newest event that it inherits. */
   parent: { readonly id: number; readonly version: Version } | undefined;
-  /** The last row that was proven, the last that was seen, and what their links may have been. */
+  /** The last row that was proven, the last few that were not, and what their links may have been. */
   proven: Tail | undefined;
-  tail: Tail | undefined;
+  readonly tails: Tail[];
 }
 
 interface Tail {
@@ -59,6 +59,8 @@ export interface Lost {
   readonly reason: string;
 }
 
+/** How many unproven rows of a thread are remembered, for what may follow them. */
+const TAILS = 8;
 /** How many events are looked at in one turn of the event loop. */
 const TURN = 64;
 const PAYLOAD_BYTES = 16 << 20;
@@ -74,6 +76,8 @@ export class Survey {
   readonly #codec: Codec;
   readonly #payloads: Payloads;
   readonly #threads = new Map<ThreadPath, number>();
+  /** When each proven event was appended, in order. */
+  readonly #times: { readonly position: Position; readonly time: number }[] = [];
   #last: Position = 0;
 
   /** Reads values with the codec that wrote them. */
@@ -93,7 +97,12 @@ export class Survey {
       const choice = this.#look(position);
       if (choice !== undefined) doubts.push({ position, choice });
     }
-    for (const { position, choice } of doubts) this.#settle(position, choice);
+    let following = 0;
+    for (const { position, choice } of doubts) {
+      while (following < this.#times.length && this.#times[following]!.position < position) following++;
+      const [earliest, latest] = [this.#times[following - 1]?.time ?? 0, this.#times[following]?.time ?? Infinity];
+      this.#settle(position, choice, earliest, latest);
+    }
   }
 
   /** A kept event, as it was appended. */
@@ -149,7 +158,6 @@ export class Survey {
 
   #judge(row: EventRow, strand: Strand, choice: number): string {
     const { position, version, thread } = row;
-    const isNext = strand.tail === undefined || version === strand.tail.version + 1;
     const links = this.#linksBefore(row, strand);
     if (!strand.seen.has(version)) strand.seen.set(version, position);
     let event: StoredEvent | undefined;
@@ -169,14 +177,16 @@ export class Survey {
           computed.push(link);
           if (!sameBytes(link, row.link)) continue;
           strand.path = path;
-          strand.proven = strand.tail = { version, links: [row.link] };
+          strand.proven = { version, links: [row.link] };
           this.#keep(row, { ...event, path }, choice, false);
           return "fits";
         }
       }
     }
-    // Of a row that is damaged the link may be whole, or all but the link: either proves what follows.
-    if (isNext) strand.tail = { version, links: [row.link, ...computed] };
+    // Of a row that is damaged the link may be whole, or all but the link: either proves what follows. What is behind a
+    // lost one may itself be the remains of another, or of a number: so a few are remembered.
+    strand.tails.push({ version, links: [row.link, ...computed] });
+    if (strand.tails.length > TAILS) strand.tails.shift();
     if (reason !== undefined) return reason;
     if (paths.length === 0) return "The name of its thread is lost";
     // Where the link before it is not proven either, that it does not fit says nothing.
@@ -188,8 +198,8 @@ export class Survey {
   #linksBefore(row: EventRow, strand: Strand): readonly Uint8Array[] | undefined {
     const { type, version } = row;
     if (type === "erase" || version === 1) return [FIRST_LINK];
-    const tails = new Set([strand.proven, strand.tail].filter((tail) => tail?.version === version - 1));
-    if (tails.size > 0) return [...tails].flatMap((tail) => tail!.links);
+    const tails = [strand.proven, ...strand.tails].filter((tail) => tail?.version === version - 1);
+    if (tails.length > 0) return tails.flatMap((tail) => tail!.links);
     if (type !== "fork") return undefined;
     const origin = this.#originOf(row, undefined);
     const owner = origin && this.ownerOf(origin.path, origin.version);
@@ -206,7 +216,7 @@ export class Survey {
   }
 
   /** Keeps an event that nothing proves, where it is sound in itself and has a place. */
-  #settle(position: Position, choice: number): void {
+  #settle(position: Position, choice: number, earliest: number, latest: number): void {
     const row = this.#row(position, choice)!;
     const { thread, version, packed } = row;
     const strand = this.strand(thread);
@@ -215,6 +225,8 @@ export class Survey {
     if (path === undefined) return fail("The name of its thread is lost");
     const base = Math.abs(packed.packing ?? 0);
     if (base > 0 && !this.kept.has(base)) return fail(buildsOn(base));
+    // Times never decrease: one that is too late would be that of all events behind it, too.
+    if (row.time < earliest || row.time > latest) return fail("Its time does not fit the log");
     const isIndexed = this.remains.places.get(position)?.some((at) => at.thread === thread && at.version === version);
     // What nothing confirms may be an event, or the remains of a number.
     if (position > this.#last + MAX_STEP && !isIndexed) return fail("It is far behind the end of the log");
@@ -252,6 +264,7 @@ export class Survey {
     this.#last = Math.max(this.#last, position);
     strand.kept.set(version, position);
     strand.seen.set(version, position);
+    if (!isDoubtful) this.#times.push({ position, time: row.time });
     const needsBase = row.form === Form.patch && event.state === undefined;
     const needs = needsBase ? base ?? 0 : undefined;
     this.kept.set(position, { thread, version, type, isDoubtful, choice, base: needs, origin });
@@ -281,8 +294,8 @@ export class Survey {
   strand(id: number): Strand {
     let strand = this.strands.get(id);
     if (strand === undefined) {
-      const nothing = { path: undefined, parent: undefined, proven: undefined, tail: undefined };
-      strand = { id, kept: new Map(), seen: new Map(), ...nothing };
+      const nothing = { path: undefined, parent: undefined, proven: undefined };
+      strand = { id, kept: new Map(), seen: new Map(), tails: [], ...nothing };
       this.strands.set(id, strand);
     }
     return strand;

@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { seeded } from "../support/scratch.ts";
+import { rawSql, seeded } from "../support/scratch.ts";
 import { Bad, check, place, type Promised } from "./check.ts";
 import { CHANCES, Disk, type Fate, type Image } from "./disk.ts";
 import { History } from "./history.ts";
@@ -21,6 +21,8 @@ export interface Inspection {
   readonly promise: "full" | "seen" | "prefix";
   /** Stops at the first fault. */
   readonly once?: boolean;
+  /** Statements that change a state, behind the library's back, before it is looked at. */
+  readonly tampering?: readonly string[];
 }
 
 /** What was found. */
@@ -50,6 +52,7 @@ export async function cutPower(plan: Plan, actions: readonly Action[], inspectio
   const known = new Set<string>();
   const promised = { acknowledged: 0, seen: 0 };
   const isDue = chooser(actions, inspection.states / FATES.length, random);
+  const path = join(folder, "cut.db");
   try {
     for (const [index, action] of actions.entries()) {
       disk.follow(action);
@@ -61,7 +64,10 @@ export async function cutPower(plan: Plan, actions: readonly Action[], inspectio
         const print = fingerprint(image, promised);
         if (known.has(print)) continue;
         known.add(print);
-        await look(join(folder, "cut.db"), image, history, promised, findings, `record ${index}, ${fate}`);
+        place(image, path);
+        // Before anything was promised there may be no tables yet.
+        if (promised.acknowledged > 0) rawSql(path, ...inspection.tampering ?? []);
+        await look(path, history, promised, findings, `record ${index}, ${fate}`);
         if (inspection.once && findings.bad > 0) return findings;
       }
     }
@@ -106,14 +112,12 @@ function fingerprint(image: Image, promised: Promised): string {
 
 async function look(
   path: string,
-  image: Image,
   history: History,
   promised: Promised,
   findings: Findings,
   where: string,
 ): Promise<void> {
   findings.states++;
-  place(image, path);
   try {
     await check(path, history, promised, findings.states % VERIFY_EVERY === 0);
   } catch (error) {

@@ -9,6 +9,7 @@ import process from "node:process";
 import { describe, it } from "node:test";
 import { thisRuntime } from "../support/processes.ts";
 import { cutPower, type Findings, type Inspection } from "./power_loss.ts";
+import type { Plan } from "./plan.ts";
 import { noRecorder, run, scratchFolder, type ShimOptions } from "./record.ts";
 import type { Action, Task } from "./records.ts";
 import { report } from "./table.ts";
@@ -29,9 +30,10 @@ interface Round {
 }
 
 /** Small checkpoints, so that the WAL starts anew again and again within few records. */
-const SMALL: Pick<Task, "duePages"> = { duePages: 20 };
+const SMALL: Pick<Task, "duePages"> = { duePages: 10 };
 
-async function inspect(round: Round): Promise<Findings & { actions: readonly Action[] }> {
+/** Runs the writer of a round. */
+async function recordRound(round: Round): Promise<{ plan: Plan; actions: readonly Action[] }> {
   const folder = scratchFolder();
   const plan = { seed: SEED, bytes: round.bytes ?? 300 };
   const task: Omit<Task, "record"> = {
@@ -61,11 +63,16 @@ async function inspect(round: Round): Promise<Findings & { actions: readonly Act
     for (const action of actions) {
       if (action.what === "note" && action.note.kind === "refused") assert.fail(JSON.stringify(action.note));
     }
-    const { promise = "full", states } = round;
-    return { ...await cutPower(plan, actions, { seed: SEED, states: states * RUNS, promise }), actions };
+    return { plan, actions };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+async function inspect(round: Round): Promise<Findings & { actions: readonly Action[] }> {
+  const { plan, actions } = await recordRound(round);
+  const { promise = "full", states } = round;
+  return { ...await cutPower(plan, actions, { seed: SEED, states: states * RUNS, promise }), actions };
 }
 
 function isTried(action: object): boolean {
@@ -107,6 +114,38 @@ const MUTANTS: Readonly<Record<string, Round>> = {
   "a batch in two transactions": { task: { mutant: "split" }, states: 80 },
 };
 
+const HEAD = "(SELECT max(position) FROM events)";
+const INDEXED = `UPDATE meta SET value = ${HEAD} WHERE name = 'indexed'`;
+const INDEX_VERSIONS = "INSERT OR IGNORE INTO versions SELECT thread, version, position FROM events";
+const INDEX_KEYS = "INSERT OR IGNORE INTO keys SELECT thread, key, position FROM events WHERE key IS NOT NULL";
+const INDEX_IDS = "INSERT OR IGNORE INTO ids SELECT thread, id, position FROM events WHERE id IS NOT NULL";
+
+/** What a writer may get wrong in a state that is whole otherwise; each with the check that is to notice. */
+const TAMPERINGS: Readonly<Record<string, { readonly word: string; readonly sql: readonly string[] }>> = {
+  "an event is kept under another key": {
+    word: "changed",
+    sql: [
+      "UPDATE events SET key = X'6f7468657200' WHERE position = (SELECT max(position) FROM events WHERE key NOTNULL)",
+    ],
+  },
+  "an event's time is another": {
+    word: "unverified",
+    sql: [`UPDATE events SET time = time + 1 WHERE position = ${HEAD}`],
+  },
+  "the index lacks the keys": {
+    word: "state",
+    sql: [INDEX_VERSIONS, INDEX_IDS, "DELETE FROM keys", INDEXED],
+  },
+  "a projection is saved as of more than it has folded": {
+    word: "projection",
+    sql: [`INSERT OR REPLACE INTO projections VALUES (CAST('tally' AS BLOB), 1, ${HEAD}, X'80')`],
+  },
+  "the index lacks the ids": {
+    word: "retry",
+    sql: [INDEX_VERSIONS, INDEX_KEYS, "DELETE FROM ids", INDEXED],
+  },
+};
+
 describe("after a power cut", { skip: noRecorder }, () => {
   for (const [name, round] of Object.entries(ROUNDS)) {
     it(`nothing is lost: ${name}`, async () => {
@@ -126,6 +165,21 @@ describe("the check has teeth", { skip: noRecorder }, () => {
       const found = [...faults].map(([word, count]) => `${word} ${count}`).join(", ");
       report({ part: "mutant", name, states, bad, found });
       assert.ok(bad > 0, `seed ${SEED}: none of ${states} states is bad`);
+    });
+  }
+
+  let recorded: ReturnType<typeof recordRound> | undefined;
+  for (const [name, { word, sql }] of Object.entries(TAMPERINGS)) {
+    it(`mutant: ${name}`, async () => {
+      const { plan, actions } = await (recorded ??= recordRound({ states: 0 }));
+      const inspection = { seed: SEED, states: 80, promise: "full", tampering: sql } as const;
+      const { states, bad, faults, first } = await cutPower(plan, actions, inspection);
+      const found = [...faults].map(([word, count]) => `${word} ${count}`).join(", ");
+      report({ part: "mutant", name, states, bad, found });
+      assert.ok(
+        faults.has(word),
+        `seed ${SEED}: of ${states} states none is ${word}, but ${found || "good"}; ${first}`,
+      );
     });
   }
 });

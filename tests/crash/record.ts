@@ -1,14 +1,14 @@
 /**
  * Runs the writer under the recorder. Deno does all its file work through libc, where the shim sees it; Bun does not.
  */
-import { spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { fileURLToPath } from "node:url";
-import { pathOf } from "../support/processes.ts";
+import { ARGUMENTS, pathOf, type Runtime } from "../support/processes.ts";
 import { type Action, decodeRecords, type Task } from "./records.ts";
 
 const SHIM = fileURLToPath(new URL("shim.c", import.meta.url));
@@ -74,8 +74,27 @@ export async function run(task: Omit<Task, "record">, options: ShimOptions = {})
     ...recording && { CRASH_RECORD: record },
     ...fault !== undefined && { CRASH_FAULT: fault },
   };
-  const args = ["run", "-A", "--no-check", "--quiet", WRITER, JSON.stringify({ ...task, record })];
-  const child = spawn(pathOf("deno")!, args, { env, stdio: ["ignore", "ignore", "pipe"] });
+  const args = [...ARGUMENTS.deno, "--quiet", WRITER, JSON.stringify({ ...task, record })];
+  return {
+    ...await ended(spawn(pathOf("deno")!, args, { env, stdio: ["ignore", "ignore", "pipe"] })),
+    ...read(record),
+  };
+}
+
+/**
+ * Runs the writer without the recorder, on any runtime. First a shell runs `script`, which may change what surrounds it;
+ * there, "$@" is the writer.
+ */
+export async function runInShell(runtime: Runtime, script: string, task: Task): Promise<Run> {
+  const args = ["-c", script, "sh", pathOf(runtime)!, ...ARGUMENTS[runtime], WRITER, JSON.stringify(task)];
+  return { ...await ended(spawn("sh", args, { stdio: ["ignore", "ignore", "pipe"] })), ...read(task.record) };
+}
+
+function read(record: string): Pick<Run, "actions"> {
+  return { actions: existsSync(record) ? decodeRecords(readFileSync(record)) : [] };
+}
+
+async function ended(child: ChildProcess): Promise<Omit<Run, "actions">> {
   const timer = setTimeout(() => child.kill("SIGKILL"), LIMIT_MS);
   let errors = "";
   child.stderr!.setEncoding("utf8").on("data", (text: string) => errors += text);
@@ -84,5 +103,5 @@ export async function run(task: Omit<Task, "record">, options: ShimOptions = {})
     child.once("close", resolve);
   });
   clearTimeout(timer);
-  return { actions: existsSync(record) ? decodeRecords(readFileSync(record)) : [], code, errors };
+  return { code, errors };
 }

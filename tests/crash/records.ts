@@ -22,6 +22,8 @@ export interface Task {
   readonly lanes: number;
   /** Whether somebody subscribes. */
   readonly watch: boolean;
+  /** A file that it removes when it has been refused some appends: then there is space again on its disk. */
+  readonly ballast?: string | undefined;
   /** What it does wrong, on purpose. */
   readonly mutant?: "late" | "eager" | "split" | undefined;
 }

@@ -3,15 +3,18 @@
  * there that never was, the report names what is missing, and the new log is sound.
  */
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
 import { type Event, openLog, salvage, type SalvageReport } from "../../mod.ts";
-import { all, seeded } from "../support/scratch.ts";
+import { openTuned } from "../../log/open.ts";
+import { all, rawSql, seeded } from "../support/scratch.ts";
 import { runs, seed } from "../support/seed.ts";
 import { atRisk, type Damage, type Damaged, TO_DATABASE, TO_WAL } from "./damage.ts";
-import { type Specimen, specimen } from "./specimen.ts";
+import { PAGE, type Specimen, specimen } from "./specimen.ts";
 import { report as tell } from "./table.ts";
 import { scratchFolder } from "./record.ts";
 
@@ -98,6 +101,41 @@ describe("salvage", () => {
       assert.deepEqual([...saved.events.values()], good.events);
       assert.deepEqual([saved.report.lost, saved.report.unproven, saved.report.events], [0, 0, good.events.length]);
     }
+  });
+
+  it("does not spread a time that nothing proves", async () => {
+    const path = join(folder, "late.db");
+    const log = await openLog(path, { durability: "normal" });
+    for (let n = 1; n <= 6; n++) await log.thread("a").append("said", n);
+    const events = await all(log.read());
+    await log.close();
+    rawSql(
+      path,
+      "UPDATE events SET link = zeroblob(32), value = X'2a' WHERE position = 2",
+      "UPDATE events SET time = time + 1000000 WHERE position = 3",
+    );
+    const database = readFileSync(path);
+    rmSync(path);
+    const saved = await save(folder, { database, wal: Buffer.alloc(0) });
+    assert.deepEqual(saved.report.losses.map(({ position }) => position), [2, 3]);
+    for (const event of events) if (event.position > 3) assert.deepEqual(saved.events.get(event.position), event);
+  });
+
+  it("finds what only the WAL has, however far the database was cut", async () => {
+    const path = join(folder, "short.db");
+    const full = await openLog(path, { durability: "normal" });
+    // No two alike: each takes pages of its own.
+    const large = () => Array.from({ length: 3 * PAGE }, () => Math.random().toString(36)[2]).join("");
+    for (let n = 1; n <= 20; n++) await full.thread("a").append("said", large());
+    await full.close();
+    const log = await openTuned(path, { durability: "normal" }, { duePages: 100_000 });
+    const event = await log.thread("b").put("k", "the last");
+    for (const suffix of ["", "-wal"]) spawnSync("cp", [path + suffix, `${path}.copy${suffix}`]);
+    await log.close();
+    const [database, wal] = ["", "-wal"].map((suffix) => readFileSync(`${path}.copy${suffix}`)) as [Buffer, Buffer];
+    for (const name of readdirSync(folder)) rmSync(join(folder, name));
+    const saved = await save(folder, { database: database.subarray(0, PAGE), wal });
+    assert.deepEqual(saved.events.get(21), event);
   });
 
   const damages: [string, readonly Damage[], () => Specimen][] = [

@@ -7,8 +7,10 @@
  *   CRASH_DROP=name      records no sync that is made by "fsync", "fdatasync", or "all" of them
  *   CRASH_SLOW_US=n      makes each sync take that much longer
  *   CRASH_FAULT=what:call.file:n:errno:times
- *                        at the nth (from 0) call "write" or "sync" on the file "db", "wal" or "any": "kill" in the middle
- *                        of it, "fail" with errno, or write "short"; times is "once" or "sticky"
+ *                        at the nth (from 0) call "write", "sync" or "change" on the file "db", "wal", "folder" or "any":
+ *                        "kill" in the middle of it, "fail" with errno, or write "short"; so often as times says: "once",
+ *                        a number, or "sticky". A "change" is whatever a read-only file system refuses: a write, a sync,
+ *                        a truncation, a removal, opening to write
  *
  * A record is {u8 what, u8 file, u16 0, u32 length, i64 number} and `length` bytes. Files are told apart by inode when
  * they are used, not by descriptor when they are opened: a runtime may have duplicated the descriptor in between.
@@ -16,6 +18,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -40,9 +43,10 @@ static int64_t syncs = 0;
 static long slow_us = 0;
 static const char *drop = "";
 
+enum call { A_WRITE = 1, A_SYNC = 2, ANOTHER_CHANGE = 4 };
 static struct {
-  int kill, fail, shorten, on_sync, file, error, sticky, armed;
-  long at, seen;
+  int kill, fail, shorten, calls, file, error, armed;
+  long at, times, seen;
 } fault;
 
 static void parse_fault(const char *text) {
@@ -56,11 +60,11 @@ static void parse_fault(const char *text) {
   fault.kill = !strcmp(what, "kill");
   fault.fail = !strcmp(what, "fail");
   fault.shorten = !strcmp(what, "short");
-  fault.on_sync = !strcmp(on, "sync");
-  fault.file = !strcmp(file, "db") ? DB : !strcmp(file, "wal") ? WAL : FILES;
+  fault.calls = !strcmp(on, "sync") ? A_SYNC : !strcmp(on, "write") ? A_WRITE : A_WRITE | A_SYNC | ANOTHER_CHANGE;
+  fault.file = !strcmp(file, "db") ? DB : !strcmp(file, "wal") ? WAL : !strcmp(file, "folder") ? FOLDER : FILES;
   fault.at = at;
   fault.error = error;
-  fault.sticky = !strcmp(times, "sticky");
+  fault.times = !strcmp(times, "sticky") ? LONG_MAX : !strcmp(times, "once") ? 1 : atol(times);
   fault.armed = 1;
 }
 
@@ -104,17 +108,23 @@ static void record(enum record what, int file, int64_t number, const void *data,
 }
 
 /* Whether this call is the one. Counts; the caller holds the mutex. */
-static int is_due(int on_sync, int file) {
-  if (!fault.armed || fault.on_sync != on_sync || (fault.file != FILES && fault.file != file)) return 0;
-  long n = fault.seen++;
-  return n == fault.at || (fault.sticky && n > fault.at);
+static int is_due(enum call call, int file) {
+  if (!fault.armed || !(fault.calls & call) || (fault.file != FILES && fault.file != file)) return 0;
+  long n = fault.seen++ - fault.at;
+  return n >= 0 && n < fault.times;
+}
+
+/* The same for a call that can only fail. */
+static int is_refused(int file) {
+  return is_due(ANOTHER_CHANGE, file) && fault.fail;
 }
 
 static int opened(int at, const char *path, int flags, mode_t mode) {
   int file = file_named(path);
   if (file == OTHER) return syscall(SYS_openat, at, path, flags, mode);
   pthread_mutex_lock(&mutex);
-  int fd = syscall(SYS_openat, at, path, flags, mode), error = errno;
+  int refused = (flags & (O_WRONLY | O_RDWR | O_CREAT)) && is_refused(file);
+  int fd = refused ? -1 : syscall(SYS_openat, at, path, flags, mode), error = refused ? fault.error : errno;
   struct stat found;
   if (fd >= 0 && fstat(fd, &found) == 0) {
     files[file].device = found.st_dev;
@@ -146,7 +156,7 @@ static ssize_t written(int fd, const void *data, size_t length, off_t offset) {
   pthread_mutex_lock(&mutex);
   ssize_t done;
   int error = 0;
-  if (is_due(0, file)) {
+  if (is_due(A_WRITE, file)) {
     if (fault.kill) {
       done = syscall(SYS_pwrite64, fd, data, length / 2, offset);
       if (done > 0) record(WRITE, file, offset, data, done);
@@ -174,7 +184,7 @@ static int synced(int fd, const char *name, int number) {
   int file = file_of(fd);
   if (file == OTHER) return syscall(number, fd);
   pthread_mutex_lock(&mutex);
-  if (is_due(1, file)) {
+  if (is_due(A_SYNC, file)) {
     if (fault.kill) raise(SIGKILL);
     if (fault.fail) {
       pthread_mutex_unlock(&mutex);
@@ -205,7 +215,8 @@ static int truncated(int fd, off_t length) {
   int file = file_of(fd);
   if (file >= FOLDER) return syscall(SYS_ftruncate, fd, length);
   pthread_mutex_lock(&mutex);
-  int result = syscall(SYS_ftruncate, fd, length), error = errno;
+  int refused = is_refused(file);
+  int result = refused ? -1 : syscall(SYS_ftruncate, fd, length), error = refused ? fault.error : errno;
   if (result == 0) record(TRUNCATE, file, length, NULL, 0);
   pthread_mutex_unlock(&mutex);
   errno = error;
@@ -218,7 +229,8 @@ int unlink(const char *path) {
   int file = file_named(path);
   if (file >= FOLDER) return syscall(SYS_unlinkat, AT_FDCWD, path, 0);
   pthread_mutex_lock(&mutex);
-  int result = syscall(SYS_unlinkat, AT_FDCWD, path, 0), error = errno;
+  int refused = is_refused(file);
+  int result = refused ? -1 : syscall(SYS_unlinkat, AT_FDCWD, path, 0), error = refused ? fault.error : errno;
   if (result == 0) {
     record(UNLINK, file, 0, NULL, 0);
     files[file].known = 0; /* its inode number may be given to another */

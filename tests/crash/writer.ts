@@ -2,7 +2,7 @@
  * The program that is recorded, killed, and whose disk fails: it writes to a log as its task says and notes, in the
  * recorder's own file, what it tries, what is acknowledged, what can be seen, and what is refused.
  */
-import { closeSync, fdatasyncSync, openSync, writeSync } from "node:fs";
+import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import process from "node:process";
 import { type Log, ThreadlogError } from "../../mod.ts";
 import { openTuned } from "../../log/open.ts";
@@ -14,6 +14,7 @@ const task: Task = JSON.parse(process.argv[2]!);
 const record = openSync(task.record, "a");
 /** Beyond this a writer that gets nothing but refusals ends. */
 const MAX_REFUSALS = 12;
+const REFUSALS_BEFORE_SPACE = 4;
 let next = task.first;
 let refusals = 0;
 
@@ -27,6 +28,7 @@ function refused(during: string, error: unknown): void {
   refusals++;
   const known = error instanceof ThreadlogError;
   note({ kind: "refused", id: during, code: known ? error.code : "untyped", message: String(error) });
+  if (refusals === REFUSALS_BEFORE_SPACE && task.ballast !== undefined) rmSync(task.ballast);
 }
 
 /** The mutant that acknowledges first and syncs afterwards. */

@@ -16,7 +16,8 @@ const CHILDREN = fileURLToPath(new URL("./children/", import.meta.url));
 /** The runtime that runs this test. */
 export const thisRuntime: Runtime = "Bun" in globalThis ? "bun" : "Deno" in globalThis ? "deno" : "node";
 
-const ARGUMENTS: Readonly<Record<Runtime, readonly string[]>> = {
+/** What stands before the path of a program. */
+export const ARGUMENTS: Readonly<Record<Runtime, readonly string[]>> = {
   bun: ["run"],
   deno: ["run", "-A", "--no-check"],
   node: ["--disable-warning=ExperimentalWarning"],
