@@ -18,7 +18,7 @@ import process from "node:process";
 import { describe, it } from "node:test";
 import { publish } from "../backends/sqlite/copy_file.ts";
 import { type Codec, openLog } from "../mod.ts";
-import { all, inFolder, onEach, onFile, rawConnection, rawSql, refused, seeded } from "./support/scratch.ts";
+import { all, inFolder, nextTurn, onEach, onFile, rawConnection, rawSql, refused, seeded } from "./support/scratch.ts";
 
 const json: Codec = {
   encode: (value) => new TextEncoder().encode(JSON.stringify(value)),
@@ -341,10 +341,12 @@ describe("verify", () => {
       ];
       for (const [sql, position] of changes.slice(0, -1)) {
         rawSql(path, sql);
+        await nextTurn();
         const report = await log.verify();
         assert.deepEqual([report.ok, report.first!.position], [false, position], sql);
       }
       rawSql(path, changes.at(-1)![0]);
+      await nextTurn();
       assert.equal((await log.verify()).ok, false);
     }),
   );

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { msgpack, openLog } from "../mod.ts";
-import { all, inFolder, onFile, rawConnection, refused, residentMib } from "./support/scratch.ts";
+import { all, inFolder, nextTurn, onFile, rawConnection, refused, residentMib } from "./support/scratch.ts";
 
 /** Puts bytes of our own in place of what was stored for an event. */
 function plant(path: string, position: number, bytes: Uint8Array, column: "value" | "meta" = "value"): void {
@@ -281,6 +281,7 @@ describe("values", () => {
         const raw = rawConnection(path);
         raw.exec(`UPDATE events SET ${change} WHERE position = 2`);
         raw.close();
+        await nextTurn();
         const error = await refused(undefined, () => all(log.read()));
         assert.ok(["corrupt", "undecodable"].includes(error.code), `${change}: ${error.code}`);
         assert.match(error.place!, /position 2/, change);

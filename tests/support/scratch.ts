@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
+import { setImmediate } from "node:timers";
 import { it } from "node:test";
 import { type ErrorCode, type Log, openLog, type OpenOptions, ThreadlogError } from "../../mod.ts";
 import { connect, type Connection, defaultDriver } from "../../backends/sqlite/driver.ts";
@@ -57,6 +58,11 @@ export function onEach(name: string, body: (log: Log) => Promise<void>, options:
     await using log = await openLog(url, { ...opened, schema });
     await body(log);
   });
+}
+
+/** Resolves in the next turn of the event loop: what another connection has changed is seen from then on. */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Resolves after a while. */
